@@ -278,7 +278,8 @@ def _with_class_without_effect(
     """Return the answer with a note where the label names a class that does not exist."""
     label = _class_label(subject.document)
     reference = workload.get("spec", {}).get("priorityClassRef") or {}
-    if not label or label == reference.get("name"):
+    has_it = reference.get("group") == names.KUEUE_GROUP and reference.get("name") == label
+    if not label or has_it:
         return answer
     try:
         api.get(resources.WORKLOAD_PRIORITY_CLASSES, label)

@@ -479,22 +479,10 @@ def _effect(api: Api, comparison: Compared, *, overwrite: bool) -> str:
         return apply.Effect.UNCHANGED.value
     if comparison.exists and not overwrite:
         return _KEPT
-    manager = _field_manager(comparison.present or {})
+    # What is new belongs to kubectl: an administrator goes on with kubectl apply --server-side,
+    # which changes only what it has applied. From what is there, nothing is taken that others set.
+    manager = names.FIELD_MANAGER if comparison.exists else _KUBECTL
     return apply.apply(api, comparison.proposed.document, field_manager=manager).value
-
-
-def _field_manager(present: Document) -> str:
-    """Return who applies an object: kubectl, except where an earlier version has applied it.
-
-    An administrator keeps the file and changes the queues with ``kubectl apply --server-side``,
-    which may change only what its own manager has applied.
-    """
-    entries = present.get("metadata", {}).get("managedFields") or ()
-    is_of_earlier = any(
-        entry.get("manager") == names.FIELD_MANAGER and entry.get("operation") == "Apply"
-        for entry in entries
-    )
-    return names.FIELD_MANAGER if is_of_earlier else _KUBECTL
 
 
 def _next(compared: Iterable[Compared]) -> list[str]:

@@ -323,7 +323,7 @@ class PendingConditionWriter:
         if wait is None or not isinstance(wait.why, NotTried):
             return None if wait is None else self._with_relief(wait)
         queue, lacking = self._state.shortages(key)
-        return replace(wait, cluster_queue=queue, shortages=lacking)
+        return replace(wait, cluster_queue=queue or wait.cluster_queue, shortages=lacking)
 
     def _with_relief(self, wait: Wait) -> Wait:
         """Return a reason with the running work whose end would make room on nodes."""

@@ -18,7 +18,7 @@ from admission.base.conditions import Text
 from admission.objects.workload import Workload
 from admission.owners import prebuilt
 from admission.owners.framework import Gathers, Kind, Owner, Reclaims, Resizes, Restores
-from admission.owners.workload import differs, names_other_class
+from admission.owners.workload import differs, differs_beside_class, names_other_class
 from admission.reasons import added_conditions, kueue
 
 
@@ -35,6 +35,8 @@ class Step(Enum):
     """Nothing to do but to say that the Workload is not there that the owner names."""
     FOLLOW = auto()
     """The Workload does not ask for what its owner asks for: change it."""
+    FOLLOW_CLASS = auto()
+    """The Workload differs from its owner only in its WorkloadPriorityClass: change that."""
     DELETE_WORKLOAD = auto()
     REMOVE_FINALIZER = auto()
     """Take ours off the Workload; versions before ADR 0002 put it on those of Jobs."""
@@ -76,17 +78,25 @@ ENDS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """A step, and for FINISH and STOP the reason and message to write."""
+    """A step.
+
+    Attributes:
+        step: what is to be done.
+        reason: to write, for FINISH and STOP.
+        message: to write with it.
+        rest: for FOLLOW_CLASS, the next step where the class does not exist.
+    """
 
     step: Step
     reason: str = ""
     message: str = ""
+    rest: "Next | None" = None
 
 
 NOTHING: Final = Next(Step.NOTHING)
 _WAIT: Final = Next(Step.WAIT)
 _CLEAR: Final = Next(Step.CLEAR_RESERVATION)
-_FOLLOW: Final = Next(Step.FOLLOW)
+FOLLOW: Final = Next(Step.FOLLOW)
 _NOT_ADMITTED: Final = Next(Step.STOP, *kueue.STOPPED_NOT_ADMITTED)
 _STARTED_OTHERWISE: Final = Next(Step.STOP, *added_conditions.STARTED_OTHERWISE)
 _NO_MATCH: Final = Next(Step.STOP, *kueue.OTHER_COUNT)
@@ -246,7 +256,7 @@ def _of_running(owner: Owner, workload: Workload) -> Next:
     if restores is not None and restores.lacks_injection():
         return _STARTED_OTHERWISE
     if resizes is None:
-        return _FOLLOW if differs(owner.view, workload) else NOTHING
+        return _with_labels(owner, workload, NOTHING)
     if resizes.has_other_count(workload):
         return _NO_MATCH
     if reclaims is None:
@@ -328,7 +338,7 @@ def _of_held(owner: Owner, workload: Workload) -> Next:
         if changed is not None:
             return changed
     elif owner.places_otherwise(workload):
-        return _FOLLOW if workload.is_pending() else Next(Step.DELETE_WORKLOAD)
+        return FOLLOW if workload.is_pending() else Next(Step.DELETE_WORKLOAD)
     return _of_matching(owner, workload)
 
 
@@ -336,8 +346,11 @@ def _of_changed(owner: Owner, resizes: Resizes, workload: Workload) -> Next | No
     """Return the next step if a Workload does not ask for what its owner asks for now."""
     if not workload.is_pending():
         return Next(Step.DELETE_WORKLOAD) if resizes.asks_otherwise(workload) else None
-    is_other = resizes.asks_otherwise(workload) or resizes.waits_otherwise(workload)
-    return _FOLLOW if is_other or names_other_class(owner.view, workload) else None
+    if resizes.asks_otherwise(workload) or resizes.waits_otherwise(workload):
+        return FOLLOW
+    if not names_other_class(owner.view, workload):
+        return None
+    return Next(Step.FOLLOW_CLASS, rest=_of_matching(owner, workload))
 
 
 def _of_matching(owner: Owner, workload: Workload) -> Next:
@@ -350,12 +363,26 @@ def _of_matching(owner: Owner, workload: Workload) -> Next:
         restores = owner.restores()
         is_reset_first = restores is not None and restores.reset() is not None
         return Next(Step.RESET if is_reset_first else Step.START)
-    if owner.resizes() is None and differs(owner.view, workload):
-        return _FOLLOW
-    if not workload.is_pending():
-        return NOTHING
-    is_otherwise = reclaims_otherwise(owner.reclaims(), workload)
-    return Next(Step.RECLAIM) if is_otherwise else _WAIT
+    rest = NOTHING
+    if workload.is_pending():
+        is_otherwise = reclaims_otherwise(owner.reclaims(), workload)
+        rest = Next(Step.RECLAIM) if is_otherwise else _WAIT
+    return _with_labels(owner, workload, rest) if owner.resizes() is None else rest
+
+
+def _with_labels(owner: Owner, workload: Workload, rest: Next) -> Next:
+    """Return the step after which a Workload says what the labels of its owner say.
+
+    Args:
+        owner: the owner.
+        workload: its Workload.
+        rest: the step where it does.
+    """
+    if not differs(owner.view, workload):
+        return rest
+    if differs_beside_class(owner.view, workload):
+        return FOLLOW
+    return Next(Step.FOLLOW_CLASS, rest=rest)
 
 
 def _restoring(owner: Restores | None) -> Next | None:
@@ -447,8 +474,11 @@ def _of_gathered(owner: Owner, pods: Gathers, workload: Workload) -> Next:
         return Next(Step.START)
     if workload.is_pending() and pods.asks_otherwise(workload):
         return Next(Step.DELETE_WORKLOAD)
-    if differs(owner.view, workload):
-        return _FOLLOW
+    return _with_labels(owner, workload, _of_followed(owner, workload))
+
+
+def _of_followed(owner: Owner, workload: Workload) -> Next:
+    """Return the next step of an owner that consists of pods, whose Workload has its labels."""
     reclaims = owner.reclaims()
     if reclaims is not None and _has_more_reclaimable(reclaims, workload):
         return Next(Step.RECLAIM)
@@ -497,8 +527,9 @@ def _adopted(owner: Owner, workload: Workload) -> Next:
         return step
     if not owner.stands_for(workload):
         return _OUT_OF_SYNC
-    follows = step.step is Step.FOLLOW and differs(owner.view, workload)
-    if follows or step.step not in {Step.FOLLOW, Step.DELETE_WORKLOAD}:
+    is_following = step.step in {Step.FOLLOW, Step.FOLLOW_CLASS}
+    follows = is_following and differs(owner.view, workload)
+    if follows or not (is_following or step.step is Step.DELETE_WORKLOAD):
         return step
     return _of_matching(owner, workload)
 

@@ -212,9 +212,13 @@ def _without_repeats(container: Mapping[str, Any]) -> dict[str, Any]:
 
 def differs(owner: views.Object, workload: Workload) -> bool:
     """Return whether a Workload is to take over a queue, class or gates from its owner."""
-    return may_change_class(owner, workload) or (
-        workload.is_pending()
-        and (names_other_queue(owner, workload) or has_other_gates(owner, workload))
+    return may_change_class(owner, workload) or differs_beside_class(owner, workload)
+
+
+def differs_beside_class(owner: views.Object, workload: Workload) -> bool:
+    """Return whether a Workload is to take over a queue or gates from its owner."""
+    return workload.is_pending() and (
+        names_other_queue(owner, workload) or has_other_gates(owner, workload)
     )
 
 

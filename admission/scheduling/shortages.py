@@ -1,6 +1,6 @@
 """What pod sets ask for in each flavor of a ClusterQueue, beside what there is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from admission.base.causes import Shortage
 from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
@@ -15,14 +15,30 @@ def of_requests(node: QueueNode, requests: Mapping[str, Mapping[str, int]]) -> l
         node: the ClusterQueue.
         requests: total of each pod set by resource, canonical units.
     """
+    return [_shortage(node, *asked) for asked in _amounts(node, requests)]
+
+
+def lacking(node: QueueNode, requests: Mapping[str, Mapping[str, int]]) -> list[Shortage]:
+    """Return each amount that is asked for in a flavor and is not free there.
+
+    The arguments are those of `of_requests`.
+    """
     return [
-        _shortage(node, pod_set, FlavorResource(flavor.name, ResourceName(resource)), amount)
-        for pod_set, amounts in requests.items()
-        for group in node.spec.resource_groups
-        for flavor in group.flavors
-        for resource, amount in sorted(amounts.items())
-        if resource in group.covered_resources
+        _shortage(node, pod_set, fr, amount)
+        for pod_set, fr, amount in _amounts(node, requests)
+        if amount > quota.available(node, fr)
     ]
+
+
+def _amounts(
+    node: QueueNode, requests: Mapping[str, Mapping[str, int]]
+) -> Iterator[tuple[str, FlavorResource, int]]:
+    for pod_set, amounts in requests.items():
+        for group in node.spec.resource_groups:
+            for flavor in group.flavors:
+                for resource, amount in sorted(amounts.items()):
+                    if resource in group.covered_resources:
+                        yield pod_set, FlavorResource(flavor.name, ResourceName(resource)), amount
 
 
 def _shortage(node: QueueNode, pod_set: str, fr: FlavorResource, amount: int) -> Shortage:

@@ -1270,8 +1270,7 @@ class SchedulerState:
             }
             for pod_set in workload.pod_sets
         }
-        amounts = shortages.of_requests(self.forest.queues[place[0]], requests)
-        return place[0], tuple(shortage for shortage in amounts if shortage.missing)
+        return place[0], tuple(shortages.lacking(self.forest.queues[place[0]], requests))
 
     def waiting_in(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
         """Return the pending Workloads of a ClusterQueue, in no order."""

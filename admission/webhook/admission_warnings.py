@@ -125,21 +125,39 @@ def relabelled(
 
     Args:
         old: metadata of the pod or owner as stored.
-        new: metadata as they would be stored; with a queue.
+        new: metadata as they would be stored.
         context: its namespace.
         lister: what was last seen of the cluster.
     """
+    queue, label = new.label(names.QUEUE_LABEL), new.label(names.PRIORITY_CLASS_LABEL)
+    before = old.label(names.PRIORITY_CLASS_LABEL)
     texts: list[str] = []
-    label = new.label(names.PRIORITY_CLASS_LABEL)
-    if label != old.label(names.PRIORITY_CLASS_LABEL) and _is_class_missing(label, lister):
+    if not queue:
+        return ()
+    if not old.label(names.QUEUE_LABEL) or _is_class_missing(before, lister):
+        if label != before or not old.label(names.QUEUE_LABEL):
+            texts += _missing_priority_class(new, lister)  # it has no priority yet
+    elif label != before and _is_class_missing(label, lister):
         classes = _listed(lister.workload_priority_class_names())
         step = f"use one of {classes}, or have it created" if classes else "have it created"
         texts.append(_Verdict(sentences.class_without_effect(label), step).warning)
-    queue = new.label(names.QUEUE_LABEL)
     if queue != old.label(names.QUEUE_LABEL):
         placement = QueueingResult(standing=ManagementState.QUEUED, queue=queue)
         texts += about_queue(placement, context, lister)[1]
     return tuple(texts)
+
+
+def of_new_pods(old: views.ObjectMeta, new: views.ObjectMeta, lister: Lister) -> tuple[str, ...]:
+    """Return the warning about an update whose class does not exist, and reaches new pods.
+
+    Args:
+        old: metadata of an owner that serves, as stored.
+        new: metadata as they would be stored.
+        lister: what was last seen of the cluster.
+    """
+    key = names.PRIORITY_CLASS_LABEL
+    is_other = new.label(key) != old.label(key)
+    return tuple(_missing_priority_class(new, lister)) if is_other else ()
 
 
 def without_queue(

@@ -86,13 +86,17 @@ def keep_waiting(
     """Undo the start of an owner that waits for quota (ADR 0114).
 
     A manifest that says that it runs, and is applied again, does not mean that it should start
-    without quota.
+    without quota. Who suspends one that is admitted is told that it starts again. What the
+    controller does is not sent here.
     """
     queue = new.metadata.label(names.QUEUE_LABEL)
     is_its_own = is_child(new, rules) or is_made_for_owner(new, context, rules, lister)
     is_meant = any(
         new.metadata.annotation(key) != old.metadata.annotation(key) for key in _KNOWINGLY
     ) or bool(new.metadata.annotation(names.OUTSIDE_QUOTA))
+    if _is_suspended_in_vain(old, new):
+        warning = admission_warnings.started_again(new.kind.name)
+        return ReviewOutcome(standing=ManagementState.FREE, warnings=(warning,))
     starts = old.is_held() and not new.is_held()
     if not starts or not queue or queue != old.metadata.label(names.QUEUE_LABEL):
         return ReviewOutcome(standing=ManagementState.FREE)
@@ -202,7 +206,6 @@ def validate(
         return ReviewOutcome(standing=ManagementState.OF_JOB)
     try:
         templates = new.templates()
-        is_in_vain = old is not None and _is_suspended_in_vain(old, new)
     except msgspec.ValidationError as broken:
         return unreadable(broken)
     errors = [
@@ -222,10 +225,7 @@ def validate(
     if is_queued:
         errors += requester.created(new.metadata, context, rules)
     if old is not None:
-        if is_in_vain:
-            warnings += (admission_warnings.started_again(new.kind.name),)
-        if new.metadata.label(names.QUEUE_LABEL):
-            warnings += admission_warnings.relabelled(old.metadata, new.metadata, context, lister)
+        warnings += admission_warnings.relabelled(old.metadata, new.metadata, context, lister)
         errors += requester.changed(old.metadata, new.metadata)
         has_default = queueing.has_default_queue(context.namespace, lister)
         errors += metadata_rules.update_errors(
@@ -242,9 +242,12 @@ def _is_suspended_in_vain(old: Reviewed, new: Reviewed) -> bool:
     """Return whether an admitted owner is suspended, with the pods that it was admitted with."""
     if old.is_held() or not new.is_held():
         return False
-    before = {template.name: template for template in old.templates()}
+    try:
+        before = {template.name: template for template in old.templates()}
+        after = [template for template in new.templates() if template.name in before]
+    except msgspec.ValidationError:
+        return False  # `validate` says so
     is_admitted = any(template.mark for template in before.values())
-    after = (template for template in new.templates() if template.name in before)
     return is_admitted and not any(_asks_more(before[t.name], t) for t in after)
 
 

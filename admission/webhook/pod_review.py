@@ -181,8 +181,7 @@ def validate(
         errors = metadata_rules.update_errors(old, new, has_default_queue=has_default)
         errors += requester.changed(old.metadata, new.metadata)
         warnings = admission_warnings.owned(old, new, rules)
-        if new.metadata.label(names.MANAGED_LABEL) == names.MANAGED_VALUE:
-            warnings += admission_warnings.relabelled(old.metadata, new.metadata, context, lister)
+        warnings += admission_warnings.relabelled(old.metadata, new.metadata, context, lister)
         return ReviewOutcome(
             standing=ManagementState.FREE,
             errors=fielderrors.in_order(errors),

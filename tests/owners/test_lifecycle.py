@@ -365,6 +365,10 @@ def test_an_owner_of_any_kind_is_held_started_stopped_and_restored(case: str) ->
     assert lifecycle.next_step(owner, workload).step is expected
 
 
+OF_CLASS = msgspec.structs.replace(
+    OBJECT,
+    metadata=msgspec.structs.replace(OBJECT.metadata, labels={names.PRIORITY_CLASS_LABEL: "high"}),
+)
 RUNS = Sized(OBJECT, held=False, injected=True)
 OF_SIZED = {
     "what it asks for now is asked for in its Workload while that waits": (
@@ -444,3 +448,24 @@ def test_an_owner_that_runs_with_another_number_of_pods_is_told_why_it_is_stoppe
     step = lifecycle.next_step(owner, ADMITTED)
 
     assert (step.reason, step.message) == kueue.OTHER_COUNT
+
+
+@pytest.mark.parametrize(
+    ("owner", "rest"),
+    [
+        (Sized(OF_CLASS), Step.WAIT),
+        (Sized(OF_CLASS, ended_pods=2), Step.RECLAIM),
+    ],
+    ids=["nothing else", "pods that never run again"],
+)
+def test_an_owner_whose_class_alone_is_another_goes_on_where_that_does_not_exist(
+    owner: Sized, rest: Step
+) -> None:
+    step = lifecycle.next_step(owner, PENDING)
+    assert step.step is Step.FOLLOW_CLASS
+    assert step.rest is not None
+    assert step.rest.step is rest
+
+
+def test_an_owner_that_asks_otherwise_is_followed_whatever_its_class() -> None:
+    assert lifecycle.next_step(Sized(OF_CLASS, other=True), PENDING) == lifecycle.FOLLOW

@@ -404,7 +404,32 @@ def test_an_update_that_names_what_does_not_exist_is_warned_about(
 
 
 def test_the_warning_about_a_class_says_nothing_of_others_where_there_are_none() -> None:
-    old, new = (views.ObjectMeta(name="train", labels=labels) for labels in ({}, {CLASS: "nope"}))
+    old, new = (
+        views.ObjectMeta(name="train", labels={QUEUE: "default", **labels})
+        for labels in ({}, {CLASS: "nope"})
+    )
     context = Context(namespace="team-a", now_us=NOW_US)
     said = admission_warnings.relabelled(old, new, context, make_world())
     assert said == (f"{NO_CLASS}Have it created",)
+
+
+WAITS = f'Waits: WorkloadPriorityClass "nope" not found. Leave out the label {CLASS}; an'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({}, {QUEUE: "default", CLASS: "nope"}, 1),
+        ({CLASS: "nope"}, {QUEUE: "default", CLASS: "nope"}, 1),
+        ({QUEUE: "default", CLASS: "gone"}, {QUEUE: "default", CLASS: "nope"}, 1),
+        ({}, {CLASS: "nope"}, 0),
+    ],
+    ids=["both at once", "the queue later", "another missing class", "no queue"],
+)
+def test_what_has_no_priority_yet_is_told_that_it_waits_for_its_class(
+    before: dict[str, str], after: dict[str, str], said: int
+) -> None:
+    old, new = (views.ObjectMeta(name="train", labels=labels) for labels in (before, after))
+    context = Context(namespace="team-a", now_us=NOW_US)
+    texts = admission_warnings.relabelled(old, new, context, make_world())
+    assert [text.startswith(WAITS) for text in texts] == [True] * said

@@ -445,7 +445,7 @@ def test_a_rayservice_that_runs_is_not_changed_so_that_its_pods_run_twice(
 def test_who_suspends_what_is_admitted_is_told_that_it_starts_again():
     old = ray_service()
     new = msgspec.structs.replace(old, spec={**old.spec, "suspend": True})
-    (warning,) = owner_review.validate(old, new, CONTEXT, RULES, make_cluster()).warnings
+    (warning,) = owner_review.keep_waiting(old, new, CONTEXT, RULES, make_cluster()).warnings
     assert warning.startswith("The RayService is admitted, so it is started again soon")
     assert warning.endswith("To give its quota back, delete it")
 
@@ -455,7 +455,7 @@ def test_who_suspends_to_change_what_is_admitted_is_told_nothing():
     old = ray_service()
     new = ray_service(("/rayClusterConfig/workerGroupSpecs/0/replicas", 9))
     new = msgspec.structs.replace(new, spec={**new.spec, "suspend": True})
-    assert not owner_review.validate(old, new, CONTEXT, RULES, make_cluster()).warnings
+    assert not owner_review.keep_waiting(old, new, CONTEXT, RULES, make_cluster()).warnings
 
 
 def job_read(*, suspended: bool, is_admitted: bool = True) -> Any:
@@ -469,7 +469,8 @@ def job_read(*, suspended: bool, is_admitted: bool = True) -> Any:
 
 def test_who_suspends_an_admitted_job_is_told_how_to_give_its_quota_back():
     old, new = job_read(suspended=False), job_read(suspended=True)
-    (warning,) = owner_review.validate(old, new, CONTEXT, RULES, make_cluster("default")).warnings
+    cluster = make_cluster("default")
+    (warning,) = owner_review.keep_waiting(old, new, CONTEXT, RULES, cluster).warnings
     assert warning.startswith("The Job is admitted, so it is started again soon")
     assert warning.endswith("delete it, or set spec.parallelism to 0")
 

@@ -318,5 +318,5 @@ def test_who_gives_a_deployment_a_class_that_does_not_exist_is_told_once() -> No
     old, new = make_deployment(gpus=0), make_deployment(gpus=0)
     new["metadata"]["labels"][names.PRIORITY_CLASS_LABEL] = "nope"
     (warning,) = mutate(new, make_cluster("batch"), old=old).warnings
-    assert warning.startswith('Without effect: WorkloadPriorityClass "nope" not found')
+    assert warning.startswith('Waits: WorkloadPriorityClass "nope" not found')
     assert mutate(new, make_cluster("batch"), old=new).warnings == ()

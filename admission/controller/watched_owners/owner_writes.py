@@ -221,6 +221,8 @@ class Owners(Generic[View, Document]):
             if current != key and not is_prebuilt:
                 return self._beside_current(subject, current, decide)
         step = self._next_step(subject)
+        if owner is not None and step.rest is not None:
+            step = step.rest if self._tell_if_lacking_class(key, owner.view) else lifecycle.FOLLOW
         if step.step is not Step.STOP:
             self.notices.forget(key)
             self.brake.forget(key)
@@ -488,17 +490,12 @@ class Owners(Generic[View, Document]):
     def _follow(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest | None:
         """Make a Workload without quota ask for what its owner asks for."""
         is_adopted = prebuilt.is_adopted(workload, owner.view)
-        is_placed_otherwise, resizes = owner.places_otherwise(workload), owner.resizes()
-        if is_adopted or (resizes is None and not is_placed_otherwise):
+        is_placed_otherwise = owner.places_otherwise(workload)
+        if is_adopted or (owner.resizes() is None and not is_placed_otherwise):
             return self._follow_labels(key, owner.view, workload)
         lacks_class = names_other_class(owner.view, workload) and self._tell_if_lacking_class(
             key, owner.view
         )
-        is_same = resizes is not None and not (
-            resizes.asks_otherwise(workload) or resizes.waits_otherwise(workload)
-        )
-        if lacks_class and is_same:
-            return None
         request = self._make(key, owner, workload)
         if request is None or isinstance(request, ApiRequest):
             return request
