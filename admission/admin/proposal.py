@@ -703,8 +703,8 @@ def shares(supply: Supply, teams: Sequence[Team]) -> tuple[list[TeamShare], dict
             ),
             others={name: rest[ANY_NODE, name] for name in supply.others},
         )
-        those = ", ".join(team.name for team in numbered)
-        whole = f"what is left beside {those}"
+        numbered_names = ", ".join(team.name for team in numbered)
+        whole = f"what is left beside {numbered_names}"
         shares_by_team |= {
             share.team.name: share for share in equal_shares(remaining, unnumbered, whole)
         }
@@ -727,9 +727,9 @@ def _fill_up(
     """
     total = sum(flavor.amount for flavor in flavors)
     for place, team in enumerate(numbered):
-        wanted = team.gpus or 0
-        by_rest = sorted(flavors, key=lambda flavor: -(flavor.amount * wanted % max(1, total)))
-        missing = wanted - sum(parts[flavor.name, flavor.resource][place] for flavor in flavors)
+        gpus = team.gpus or 0
+        by_rest = sorted(flavors, key=lambda flavor: -(flavor.amount * gpus % max(1, total)))
+        missing = gpus - sum(parts[flavor.name, flavor.resource][place] for flavor in flavors)
         for flavor in by_rest * missing:
             part = parts[flavor.name, flavor.resource]
             if missing and part[-1]:

@@ -104,8 +104,8 @@ def mutate(
     )
     warnings = (*(hinted.about_pods if is_new else ()), *hinted.about_replicas)
     if old is not None and not is_new:
-        told = admission_warnings.of_new_pods(old.metadata, new.metadata, lister)
-        warnings = (*warnings, *told)
+        about_class = admission_warnings.of_new_pods(old.metadata, new.metadata, lister)
+        warnings = (*warnings, *about_class)
     if old is None or old.spec != new.spec:
         verdict = "Later changes may wait" if old is None else "May wait"
         warnings = (*warnings, *_about_rollout(verdict, new, templates, advice, rules))
