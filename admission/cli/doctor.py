@@ -89,7 +89,7 @@ def must_gather(
     """Collect data for a support request in one file, without secrets.
 
     Contains the findings of doctor, queues, flavors, Workloads, nodes, GPU pods, the installed
-    objects, events and logs. Reads no Secret. Removes values of environment variables, command
+    objects, events and logs. Holds no Secret. Removes values of environment variables, command
     lines, other programs' annotations of pods, and whatever looks like a credential. Names of
     users, namespaces and images remain: check the file before you pass it on.
     """
