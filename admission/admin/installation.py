@@ -18,6 +18,7 @@ from admission.admin import (
     outside_quota,
     protection,
     rbac,
+    taken_over,
     visibility_manifests,
     warnpolicies,
     webhook_certificate,
@@ -269,7 +270,8 @@ def policies(api: Api, plan: InstallPlan, settings: Settings) -> Iterator[Applie
 def processes(api: Api, plan: InstallPlan, settings: Settings) -> Iterator[Applied]:
     """Apply what runs in the cluster, if it shall run there."""
     if not plan.webhook_url:
-        yield from apply.apply_all(api, _processes(settings, plan.parts.image))
+        documents = _processes(settings, plan.parts.image)
+        yield from apply.apply_all(api, (taken_over.without(api, each) for each in documents))
 
 
 def reviews(api: Api, settings: Settings, place: WebhookPlace) -> Iterator[Applied]:

@@ -64,6 +64,9 @@ def kubectl(cluster: Cluster, *arguments: str, text: str = "") -> str:
     return done.stdout
 
 
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
 def install(cluster: Cluster, *arguments: str) -> dict[str, str]:
     """Effects by kind and name; with the modes of rendered manifests."""
     command = ("install", "--kubeconfig", str(cluster.admin_kubeconfig), "--mode", "warn")
@@ -300,6 +303,23 @@ def test_who_installs_again_and_says_nothing_of_a_part_leaves_it(
     assert (broken.returncode, off.returncode) == (0, 0), broken.stderr + off.stderr
     assert chosen == after == after_broken_glass
     assert chosen != as_new
+
+
+def test_replicas_and_resources_that_an_administrator_has_set_stay(cluster: Cluster) -> None:
+    install(cluster)
+    path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{manifests.CONTROLLER}"
+    (container,) = cluster.api.get(path)["spec"]["template"]["spec"]["containers"]
+    larger = {"name": container["name"], "resources": {"limits": {"memory": "4Gi"}}}
+    template = {"spec": {"containers": [larger]}}
+    cluster.api.patch(path, {"spec": {"template": template}}, STRATEGIC)
+    cluster.api.patch(f"{path}/scale", {"spec": {"replicas": 3}})
+    effects = install(cluster)
+    assert effects[f"Deployment/{manifests.CONTROLLER}"] == "unchanged"
+    spec = cluster.api.get(path)["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    assert spec["replicas"] == 3
+    assert container["resources"]["limits"]["memory"] == "4Gi"
+    assert container["resources"]["requests"] == {"cpu": "200m", "memory": "256Mi"}
 
 
 def test_a_configuration_reaches_the_pods_and_the_webhooks(
