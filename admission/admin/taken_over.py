@@ -74,6 +74,6 @@ def _at(fields: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
 def _resources_of(present: Document, name: str) -> Mapping[str, Any]:
     """Return the resources of a container of a Deployment."""
     containers = present["spec"]["template"]["spec"]["containers"]
-    container = next((each for each in containers if each["name"] == name), {})
+    container: Mapping[str, Any] = next((each for each in containers if each["name"] == name), {})
     amounts: Mapping[str, Any] = container.get("resources") or {}
     return amounts
