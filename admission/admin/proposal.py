@@ -776,8 +776,7 @@ def equal_shares(
             amounts[(turn + place) % len(teams)][key] = part
         turn += sum(part > parts[-1] for part in parts)
     why = (
-        f"One of {len(teams)} equal shares of {whole}; what cannot be divided goes to one team "
-        "after the other."
+        f"One of {len(teams)} equal shares of {whole}; the remainder goes to the teams in turn."
         if len(teams) > 1
         else f"{whole[:1].upper()}{whole[1:]}."
     )
@@ -905,9 +904,9 @@ def _cluster_queue(supply: Supply, share: TeamShare) -> Proposed:
     why = (
         f"{share.why}\nOthers can borrow unused quota; the queue takes it back when it needs it "
         "(reclaimWithinCohort).\nFlavors are tried in this order. A pod whose nodeSelector names "
-        "a product gets only that one;\nany other takes back what the queue has lent of the first "
-        "flavor before it takes the\nnext, even where that is free (whenCanPreempt: "
-        "MayStopSearch; TryNextFlavor preempts\nnobody while another flavor is free)."
+        "a product gets only that one;\nany other first takes back what the queue has lent of the "
+        "first, then takes the next,\nalso where that is free (whenCanPreempt: MayStopSearch; "
+        "TryNextFlavor preempts nobody\nwhile another flavor is free)."
     )
     return Proposed(document=_kueue("ClusterQueue", {"name": team.name}, spec), why=why)
 

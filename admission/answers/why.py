@@ -796,7 +796,7 @@ def _holder(node: QueueNode, lacking: Iterable[Shortage], queues: Container[str]
     if len(holders) > 1:
         root = node.root()
         assert isinstance(root, CohortNode)
-        return f"{root.name} --as cohort" if root.name in queues else root.name
+        return f"{root.name} --kind cohort" if root.name in queues else root.name
     return next(iter(holders), node.name)
 
 

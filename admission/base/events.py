@@ -429,9 +429,10 @@ def certificate_expiring(end: str, problem: str, *, is_over: bool) -> Event:
         problem: why it was not renewed.
         is_over: whether it has expired.
     """
-    verb = "has expired" if is_over else "expires"
-    note = (
-        f"The webhook's certificate {verb} at {end}; after that no GPU pod can be created. "
-        f"It was not renewed: {problem}"
+    head = (
+        f"The webhook's certificate has expired at {end}: no GPU pod can be created"
+        if is_over
+        else f"The webhook's certificate expires at {end}; after that no GPU pod can be created"
     )
+    note = f"{head}. It was not renewed: {problem}. Run gpu-admission install, or helm upgrade"
     return Event(WARNING, "CertificateExpiring", note)

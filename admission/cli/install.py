@@ -5,7 +5,7 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -179,7 +179,7 @@ def install(
         changes = installation.install(
             api, plan, settings, output.clock(), time.sleep, _tell_left_out
         )
-        show(changes, form)
+        show(changes, form, by_kind=True)
         if form == "text":
             first = (
                 _starting(plan, config_file)
@@ -256,7 +256,7 @@ def uninstall(
             api, settings, output.clock(), time.sleep,
             release_pods=release_pods, keep_crds=keep_crds,
         )  # fmt: skip
-        show(changes, form)
+        show(changes, form, by_kind=True)
         waiting = len(installation.gated_pods(api))
         suspended = installation.suspended(api, settings)
     if waiting:
@@ -436,16 +436,43 @@ def tell_outside(settings: Settings, configured: Settings) -> None:
     click.echo(f"start the program with a --config file that contains:\n{text}", err=True)
 
 
-def show(changes: Iterable[Applied], form: str) -> None:
-    """Each change as it happens, then the sum; as JSON all at once."""
+def show(changes: Iterable[Applied], form: str, *, by_kind: bool = False) -> None:
+    """Show each change as it happens, then the sum; as JSON all at once.
+
+    Args:
+        changes: as they happen.
+        form: ``text`` or ``json``.
+        by_kind: show the same effect on several objects of a kind, one after the other, in a line.
+    """
     if form == "json":
         output.print_json([asdict(change) | {"effect": change.effect.value} for change in changes])
         return
     counts: Counter[Effect] = Counter()
-    for change in changes:
-        counts[change.effect] += 1
-        where = f" -n {change.namespace}" if change.namespace else ""
-        output.console().print(f"{change.kind}/{change.name}{where} ", end="")
-        output.console().print(change.effect.value, style=_MARKS[change.effect])
+    alike: list[Applied] = []
+    try:
+        for change in changes:
+            counts[change.effect] += 1
+            if not by_kind:
+                _show_alike([change])
+                continue
+            if alike and (alike[0].kind, alike[0].effect) != (change.kind, change.effect):
+                _show_alike(alike)
+                alike = []
+            alike.append(change)
+    finally:
+        _show_alike(alike)
     total = ", ".join(f"{counts[effect]} {effect.value}" for effect in Effect if counts[effect])
     output.console().print(f"done: {total or 'nothing to change'}")
+
+
+def _show_alike(alike: Sequence[Applied]) -> None:
+    """Show the effect on objects of one kind in a line; nothing for none."""
+    if not alike:
+        return
+    first = alike[0]
+    where = f" -n {first.namespace}" if first.namespace else ""
+    what = (
+        f"{first.kind}/{first.name}{where}" if len(alike) == 1 else f"{first.kind} ({len(alike)})"
+    )
+    output.console().print(f"{what} ", end="")
+    output.console().print(first.effect.value, style=_MARKS[first.effect])

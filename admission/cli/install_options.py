@@ -21,8 +21,8 @@ mode_option: Final[Callable[[Any], Any]] = click.option(
     type=click.Choice(list(modes.MODES)),
     help="The mode of namespaces whose labels set none. "
     + " ".join(f"{name}: {meaning}." for name, meaning in modes.MODES.items())
-    + " Default: the modes of the file, else those of the existing installation. A new "
-    f"installation asks if it has a terminal, and otherwise takes {modes.DEFAULT}.",
+    + f" Default: as the file says, else as installed before, else {modes.DEFAULT} (asked on a "
+    "terminal).",
 )
 
 WHILE_DOWN: Final = {"refuse": REFUSE, "hold": HOLD}

@@ -166,9 +166,9 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", width, "  ")
     if not queue.exact:
         yield from tables.sentence(
-            "note: places follow priority and time; the controller's own order, which also knows "
-            "past usage of LocalQueues, is told by the visibility API, which is not served here "
-            "or not open to you",
+            "note: places follow priority and time; the exact order, with past usage of "
+            "LocalQueues, is shown once an administrator says gpu-admission install --visibility, "
+            "to whoever may read it",
             width,
             "  ",
         )

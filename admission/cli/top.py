@@ -76,9 +76,9 @@ Columns:
   NOMINAL    its own quota; for a Cohort, of everything below it
   USED       quota reserved by Workloads
   ADMITTED   of a LocalQueue: the part of USED whose Workloads are admitted
-  BORROWED   the part of USED that belongs to others
+  BORROWED   the part of USED above the nominal quota
   LENT       own quota that others use now
-  RELEASING  the part of USED that will be free soon
+  RELEASING  the part of USED whose Workload or pods are being stopped
   NO NODE    the part of USED whose pods are admitted and on no node
   PENDING    what waiting Workloads ask for
   REAL       healthy devices on the nodes of the flavor

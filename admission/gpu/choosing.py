@@ -1,7 +1,7 @@
 """The device of a flavor that meets a container's request for GPUs, or why none does."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from admission.base import names, quantity
@@ -34,12 +34,16 @@ class RefusalReason:
         field: path in the pod.
         text: one sentence that says what to do next where that is known.
         flavor: the flavor that gave the reason; empty if no flavor was tried.
+        asks: for NOT_COVERED, what it does not offer: a resource or a MIG profile.
+        offers: for NOT_COVERED, the resources that it offers.
     """
 
     code: RefusalCode
     field: str
     text: str
     flavor: str = ""
+    asks: str = ""
+    offers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,10 +221,11 @@ def _not_covered(menu: ResolvedCapabilities, ask: GpuRequest) -> RefusalReason:
     """The flavor has no quota for what is asked, or its description is wrong."""
     if menu.problem:
         return _reason(menu, ask, RefusalCode.BAD_FLAVOR, menu.problem)
-    offered = ", ".join(offer.resource for offer in menu.offers) or "no GPUs"
-    wanted_name = _wanted_profile(ask) or ask.device.resource
-    text = f"offers {offered}, not {wanted_name}"
-    return _reason(menu, ask, RefusalCode.NOT_COVERED, text)
+    offers = tuple(offer.resource for offer in menu.offers)
+    asks = _wanted_profile(ask) or ask.device.resource
+    text = f"offers {', '.join(offers) or 'no GPUs'}, not {asks}"
+    reason = _reason(menu, ask, RefusalCode.NOT_COVERED, text)
+    return replace(reason, asks=asks, offers=offers)
 
 
 def _too_small(

@@ -350,7 +350,8 @@ def _unheld(
         reason.code in {RefusalCode.NOT_COVERED, RefusalCode.BAD_FLAVOR} for reason in reasons
     )
     if reasons and (wished or not missing_quota):
-        return Refusal(reasons=tuple(sorted(reasons, key=lambda reason: reason.field)))
+        together = _together(reasons, queue)
+        return Refusal(reasons=tuple(sorted(together, key=lambda reason: reason.field)))
     devices_wanted = ", ".join(sorted({ask.device.resource for ask in asks}))
     warning = (
         f"Never starts: no flavor of ClusterQueue {queue.name} offers {devices_wanted}. Ask for"
@@ -361,6 +362,22 @@ def _unheld(
         amounts.setdefault(ask.container, {})[ask.device.resource] = ask.count
     demand = pod_resources.aggregate((c, amounts.get(c.name, {})) for c in request.containers)
     return Rewrite(flavor="", warnings=(warning, *map(_line, reasons)), demand=demand)
+
+
+def _together(reasons: Sequence[RefusalReason], queue: QueueOffer) -> Iterator[RefusalReason]:
+    """Yield the reasons, with one for all flavors that do not offer what a field asks for."""
+    alike: dict[tuple[RefusalCode, str, str], list[RefusalReason]] = {}
+    for place, reason in enumerate(reasons):
+        request = (reason.code, reason.field, reason.asks or str(place))
+        alike.setdefault(request, []).append(reason)
+    for (code, where, asks), same in alike.items():
+        if len(same) == 1:
+            yield same[0]
+            continue
+        offers = sorted({name for reason in same for name in reason.offers})
+        listed = ", ".join(offers) or "no GPUs"
+        text = f"ClusterQueue {queue.name} does not offer {asks}: it offers {listed}"
+        yield RefusalReason(code=code, field=where, text=text)
 
 
 def _apply(request: PodRequest, plan: _Plan, limited: LimitedNames) -> Rewrite | Refusal:

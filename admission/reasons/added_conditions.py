@@ -103,7 +103,7 @@ def stop_held_back(why: Text, per_minute: int) -> Text:
     return Text(
         "TooManyStops",
         f"It still runs and is to be stopped: {message}. Stops "
-        f"beyond {per_minute} a minute are held back; an administrator lets them go with: "
+        f"beyond {per_minute} a minute are held back; an administrator has them carried out with: "
         "gpu-admission stops allow",
     )
 
@@ -418,8 +418,9 @@ def queue_required_in_cluster() -> Text:
 def _queue_required(place: str, cause: str) -> Text:
     return Text(
         "QueueRequired",
-        f"{place} admits GPU pods through a queue only ({cause}); create a LocalQueue named "
-        f"{names.DEFAULT_LOCAL_QUEUE}, or give the pod the label {names.QUEUE_LABEL}",
+        f"{place} admits GPU pods through a queue only ({cause}); give the pod the label "
+        f"{names.QUEUE_LABEL}, or ask an administrator for a LocalQueue named "
+        f"{names.DEFAULT_LOCAL_QUEUE}",
     )
 
 

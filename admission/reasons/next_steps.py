@@ -164,12 +164,13 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.QUEUE_REQUIRED: CatalogueEntry(
             "It has no queue, and needs one",
-            f"create a LocalQueue named {names.DEFAULT_LOCAL_QUEUE}, or recreate it with the label"
-            f" {names.QUEUE_LABEL}; those there are: kubectl get localqueues -n {{namespace}}",
+            f"give it the label {names.QUEUE_LABEL}; queues: kubectl get localqueues -n "
+            "{namespace}; if there is none, ask an administrator for one named "
+            f"{names.DEFAULT_LOCAL_QUEUE}",
         ),
         Code.LOCAL_QUEUE_NOT_FOUND: CatalogueEntry(
             "Its LocalQueue does not exist",
-            f"create it, or change the label {names.QUEUE_LABEL}; "
+            f"change the label {names.QUEUE_LABEL}, or ask an administrator to create it; "
             "those there are: kubectl get localqueues -n {namespace}",
         ),
         Code.LOCAL_QUEUE_STOPPED: CatalogueEntry(
@@ -208,12 +209,14 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.DEACTIVATED: CatalogueEntry(
             "It is deactivated",
-            "correct what stopped it, then: kubectl patch workload {workload} -n {namespace} "
+            "correct what stopped it, then delete and create it again, or ask an administrator to "
+            "say: kubectl patch workload {workload} -n {namespace} "
             '--type=merge -p \'{{"spec":{{"active":true}}}}\'',
         ),
         Code.WAITING_FOR_PODS_READY: CatalogueEntry(
             "The pods of others are not ready",
-            "wait until the pods of admitted workloads are ready, or delete those that never are",
+            "wait until the pods of admitted workloads are ready; of your own, delete those that "
+            "never are",
         ),
         Code.WAITING_FOR_CHECKS: CatalogueEntry(
             "It waits for admission checks",
@@ -264,7 +267,7 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.STOP_HELD_BACK: CatalogueEntry(
             "It is to be stopped, and the stop is held back",
-            "an administrator lets the stops go with: gpu-admission stops allow",
+            "an administrator has them carried out with: gpu-admission stops allow",
         ),
         Code.EVICTED: CatalogueEntry(
             "It has lost its quota",

@@ -588,7 +588,7 @@ def text(reason: Why, cluster_queue: str = "") -> Text:
         case causes.SetAside():
             head = (
                 "Waits: an error of gpu-admission ended the decision about it; it is tried again"
-                " every minute, and the log of the controller has the error"
+                " every minute. Tell an administrator: the log of the controller has the error"
             )
             return Text(Code.PENDING_EVALUATION, sentence(head))
         case causes.PodsOfOthersNotReady():
@@ -1032,12 +1032,11 @@ def cluster_queue(text: Text) -> Text:
     code = _OF_QUEUE.get(text.reason, Code.QUEUE_UNSUPPORTED)
     if code is Code.QUEUE_READY:
         return Text(code, "Admits workloads.")
+    if code is Code.QUEUE_IN_USE:
+        return Text(code, sentence("Being deleted: admits nothing"))
     why = text.message.removeprefix("Can't admit new workloads: ").rstrip(".")
-    return Text(code, sentence(f"Admits nothing: it {_without_its_name(why)}"))
-
-
-def _without_its_name(why: str) -> str:
-    return why if why.startswith(("is ", "references ")) else f"cannot: {why}"
+    name_of_queue = "it " if why.startswith(("is ", "references ")) else ""
+    return Text(code, sentence(f"Admits nothing: {name_of_queue}{why}"))
 
 
 _OF_LOCAL_QUEUE: Final[Mapping[str, Code]] = MappingProxyType(

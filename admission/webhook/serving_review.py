@@ -107,7 +107,7 @@ def mutate(
         about_class = admission_warnings.of_new_pods(old.metadata, new.metadata, lister)
         warnings = (*warnings, *about_class)
     if old is None or old.spec != new.spec:
-        verdict = "Later changes may wait" if old is None else "May wait"
+        verdict = "" if old is None else "May wait: "
         warnings = (*warnings, *_about_rollout(verdict, new, templates, advice, rules))
     return ReviewOutcome(standing=ManagementState.QUEUED, operations=operations, warnings=warnings)
 
@@ -207,12 +207,9 @@ def _about_rollout(
         shortage = ", ".join(f"{value} {name}" for name, value in lacking)
         if shortage:
             where = f" in ClusterQueue {queue.metadata.name}" if queue is not None else ""
-            pods = "1 pod comes" if surge == 1 else f"{surge} pods come"
-            head = f"{verdict}: a rollout needs {shortage} free"
-            rest = (
-                f", as {pods} before earlier ones go. Set maxSurge: 0 and maxUnavailable: 1 to"
-                " need nothing more"
-            )
+            article = "a" if verdict else "A"
+            head = f"{verdict}{article} rolling update needs {shortage} more (maxSurge)"
+            rest = ". To update without: maxSurge: 0, maxUnavailable: 1"
             fits = len(head) + len(where) + len(rest) <= admission_warnings.LONGEST
             yield f"{head}{where if fits else ''}{rest}"
 

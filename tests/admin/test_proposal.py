@@ -252,8 +252,8 @@ def test_who_gets_an_equal_part_of_the_rest_is_told_of_what() -> None:
     found = supply(gpu_node("a"), gpu_node("b"))
     shares, _ = proposal.shares(found, numbered(big=8, other=None, more=None))
     assert {one.team.name: one.why for one in shares}["other"] == (
-        "One of 2 equal shares of what is left beside big; what cannot be divided goes to one"
-        " team after the other."
+        "One of 2 equal shares of what is left beside big; the remainder goes to the teams in"
+        " turn."
     )
 
 

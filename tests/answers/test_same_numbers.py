@@ -14,6 +14,7 @@ from admission.answers.cluster import Wanted
 from admission.answers.quota_use import Use
 from admission.base import patches
 from admission.base.names import ClusterQueueName
+from admission.cli import who
 from admission.kube import resources
 from admission.objects.workload import Workload
 from admission.serve.dashboard import waiting_rows
@@ -25,11 +26,11 @@ QUEUES = {"research": 4, "serving": 2, "vision": 0}
 STEPS = 12
 
 
-def _world() -> World:
+def _world(cohort: str = "all") -> World:
     world = World()
     world.add(make_namespace(), make_flavor())
     for name, quota in QUEUES.items():
-        world.add(make_cluster_queue(name, quota=quota, cohortName="all"))
+        world.add(make_cluster_queue(name, quota=quota, cohortName=cohort))
         world.add(make_local_queue(name, name))
     world.settle()
     return world
@@ -186,3 +187,21 @@ def test_pods_events_and_commands_say_the_same_of_what_waits(seed: int) -> None:
         assert {_head(text) for text in texts.values()} == {_head(condition.message)}, texts
         assert {of_workload.reason, line.reason} == {condition.reason}
         assert never is line.never is _told_by(standby, workload)[1]
+
+
+@pytest.mark.parametrize(
+    ("cohort", "typed"), [("all", ["all"]), ("vision", ["vision", "--kind", "cohort"])]
+)
+def test_the_step_that_asks_about_a_cohort_is_a_command_that_does(
+    cohort: str, typed: list[str]
+) -> None:
+    world = _world(cohort)
+    for queue in ("research", "serving"):
+        world.add_pod(f"of-{queue}", queue=queue, gpus=3)
+    world.pass_time(2.0)
+    world.add_pod("late", queue="vision", gpus=6)
+    world.pass_time(5.0)
+    advice = why.explain(world.store, "ml", "pod/late").advice
+    command = ["kubectl", "gpu", "who", *typed, "-n", "ml"]
+    assert advice.endswith(" ".join(command))
+    who.who.make_context("who", command[3:])  # raises where an option is none of who's

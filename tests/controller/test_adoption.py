@@ -202,8 +202,9 @@ def test_where_a_queue_is_required_it_waits_for_one_and_a_label_is_enough() -> N
     world.pass_time(2)
     condition = check_waits_for_queue(world)
     assert condition.message == (
-        "this cluster admits GPU pods through a queue only (manageJobsWithoutQueueName); create a "
-        "LocalQueue named default, or give the pod the label kueue.x-k8s.io/queue-name"
+        "this cluster admits GPU pods through a queue only (manageJobsWithoutQueueName); give the "
+        "pod the label kueue.x-k8s.io/queue-name, or ask an administrator for a LocalQueue named "
+        "default"
     )
 
     label = patches.merge({"metadata": {"labels": {names.QUEUE_LABEL: "team-a"}}})

@@ -494,6 +494,17 @@ def test_a_badly_described_flavor_is_named_in_the_refusal(case):
     assert text in message
 
 
+def test_flavors_that_do_not_offer_a_profile_are_told_together():
+    other = make_flavor("other", A100, MEMORY, profile="2g.20gb")
+    result = run(make_container(profile="4g.40gb"), flavors=(SLICED, other))
+    message = refused(result)
+    assert message.startswith("spec.containers[0].resources.limits[nvidia.com/gpu]: ClusterQueue ")
+    assert message.endswith(
+        " does not offer 4g.40gb: it offers nvidia.com/mig-1g.10gb, nvidia.com/mig-2g.20gb"
+    )
+    assert "flavor" not in message
+
+
 def test_req_23_every_flavors_reason_is_told_in_order():
     result = run(make_container(profile="4g.40gb"), flavors=(SLICED, TIMED))
     assert refused(result) == (

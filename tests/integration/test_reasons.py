@@ -688,7 +688,7 @@ CASES = (
     Case(without_queue, Code.QUEUE_REQUIRED, ".*", "kubectl get localqueues -n {ns}", PAUSED),
     Case(others_not_ready, Code.WAITING_FOR_PODS_READY,
          "Waits: nothing is admitted until the pods of all admitted workloads are ready.",
-         "delete those that never are", BLOCKING),
+         "of your own, delete those that never are", BLOCKING),
     Case(tried_again_later, Code.WAITING_FOR_RETRY,
          "Waits: it is tried again at 20.*Z; .*PodsReady.*{ns}/.*train.*",
          "wait until the time that the message names", RETRYING),

@@ -267,7 +267,7 @@ def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
          "Waits again: its quota was given twice while the leader changed."),
         (causes.SetAside(), Code.PENDING_EVALUATION,
          ("Waits: an error of gpu-admission ended the decision about it; it is tried again every"
-          " minute, and the log of the controller has the error.")),
+          " minute. Tell an administrator: the log of the controller has the error.")),
         (causes.FailedChecks(), Code.WAITING_FOR_CHECKS,
          "Waits: an admission check has not let it pass."),
         (causes.Overtaken(), Code.WAITING_FOR_QUOTA,

@@ -239,22 +239,22 @@ def test_who_writes_a_deployment_that_surges_is_told_what_a_rolling_update_needs
 ) -> None:
     cluster, document = make_cluster("batch"), make_deployment(gpus=gpus)
     document["spec"] |= {"replicas": replicas, **({"strategy": strategy} if strategy else {})}
-    warnings = [one for one in mutate(document, cluster).warnings if "a rollout needs" in one]
+    warnings = [one for one in mutate(document, cluster).warnings if "rolling update needs" in one]
     assert [asked in one and "maxSurge: 0" in one for one in warnings] == [True] * bool(asked)
     image = copy.deepcopy(document)
     image["spec"]["template"]["spec"]["containers"][0]["image"] = "serve:2"
-    assert all(one.startswith("Later changes may wait: a rollout needs") for one in warnings)
-    changed = [one.replace("Later changes may wait", "May wait") for one in warnings]
+    assert all(one.startswith("A rolling update needs") for one in warnings)
+    changed = [f"May wait: a{one.removeprefix('A')}" for one in warnings]
     assert mutate(image, cluster, old=document).warnings == tuple(changed)
     assert mutate(document, cluster, old=document).warnings == ()
 
 
-@pytest.mark.parametrize(("queue", "is_named"), [("speech", True), ("q" * 60, False)])
+@pytest.mark.parametrize(("queue", "is_named"), [("speech", True), ("q" * 120, False)])
 def test_a_warning_about_rollouts_names_the_queue_where_it_fits(
     queue: str, *, is_named: bool
 ) -> None:
     found = mutate(make_deployment(gpus=1), queue_with(queue, a=8)).warnings
-    (warning,) = (one for one in found if "a rollout needs" in one)
+    (warning,) = (one for one in found if "rolling update needs" in one)
     assert (queue in warning) is is_named
     assert len(warning) <= admission_warnings.LONGEST
 
