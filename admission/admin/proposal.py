@@ -904,9 +904,9 @@ def _cluster_queue(supply: Supply, share: TeamShare) -> Proposed:
     why = (
         f"{share.why}\nOthers can borrow unused quota; the queue takes it back when it needs it "
         "(reclaimWithinCohort).\nFlavors are tried in this order. A pod whose nodeSelector names "
-        "a product gets only that one;\nany other first takes back what the queue has lent of the "
-        "first, then takes the next,\nalso where that is free (whenCanPreempt: MayStopSearch; "
-        "TryNextFlavor preempts nobody\nwhile another flavor is free)."
+        "a product gets only that one;\nany other takes back what the queue has lent of the first "
+        "flavor, even where the next\nis free (whenCanPreempt: MayStopSearch; TryNextFlavor "
+        "preempts nobody while another\nflavor is free)."
     )
     return Proposed(document=_kueue("ClusterQueue", {"name": team.name}, spec), why=why)
 

@@ -14,7 +14,9 @@ from admission.kube import apply, errors, resources
 from admission.kube.api import Api, Document
 
 _APPLY: Final = "Apply"
+_ROLLOUT: Final = "kubectl-rollout"
 _AMOUNTS: Final = ("requests", "limits")
+_CONTAINERS: Final = ("f:spec", "f:template", "f:spec", "f:containers")
 
 
 def without(api: Api, document: Document) -> Document:
@@ -34,46 +36,50 @@ def without(api: Api, document: Document) -> Document:
         present = api.get(resource, name, namespace)
     except errors.NotFoundError:
         return document
-    fields = _applied_fields(present)
-    if fields is None:
+    applied, foreign = _fields_by(present)
+    if not applied:
         return document
     changed = copy.deepcopy(document)
-    if "f:replicas" not in fields.get("f:spec", {}) and "replicas" in present["spec"]:
+    is_scaled = "f:replicas" not in _at(applied, "f:spec") and any(
+        "f:replicas" in _at(fields, "f:spec") for fields in foreign
+    )
+    if is_scaled and present["spec"].get("replicas"):  # none would leave reviews unanswered
         changed["spec"].pop("replicas", None)
-    containers = _at(fields, "f:spec", "f:template", "f:spec", "f:containers")
     for container in changed["spec"]["template"]["spec"]["containers"]:
-        key = "k:" + json.dumps({"name": container["name"]}, separators=(",", ":"))
-        of_container = _at(containers, key, "f:resources")
-        live = _resources_of(present, container["name"])
         for part in _AMOUNTS:
+            path = (*_CONTAINERS, _key(container["name"]), "f:resources", f"f:{part}")
             amounts = container.get("resources", {}).get(part, {})
-            for resource_name in list(amounts):
-                is_ours = f"f:{resource_name}" in _at(of_container, f"f:{part}")
-                if not is_ours and resource_name in live.get(part, {}):
-                    del amounts[resource_name]
+            for key in [f"f:{resource_name}" for resource_name in amounts]:
+                is_foreign = any(key in _at(fields, *path) for fields in foreign)
+                if is_foreign and key not in _at(applied, *path):
+                    del amounts[key.removeprefix("f:")]
             if part in container.get("resources", {}) and not amounts:
                 del container["resources"][part]
     return changed
 
 
-def _applied_fields(present: Document) -> Mapping[str, Any] | None:
-    """Return the fields that we have applied and nobody has set since; None for never applied."""
+def _fields_by(present: Document) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
+    """Return the fields that we have applied and nobody has set since, and those of others.
+
+    What ``kubectl rollout undo`` brings back is an earlier state of ours.
+    """
+    applied: Mapping[str, Any] = {}
+    foreign: list[Mapping[str, Any]] = []
     for entry in present["metadata"].get("managedFields") or ():
-        if entry.get("manager") == names.FIELD_MANAGER and entry.get("operation") == _APPLY:
-            fields: Mapping[str, Any] = entry.get("fieldsV1") or {}
-            return fields
-    return None
+        fields = entry.get("fieldsV1") or {}
+        if entry.get("manager") == names.FIELD_MANAGER:
+            applied = fields if entry.get("operation") == _APPLY else applied
+        elif entry.get("manager") != _ROLLOUT:
+            foreign.append(fields)
+    return applied, foreign
+
+
+def _key(container: str) -> str:
+    """Return how managed fields name a container."""
+    return "k:" + json.dumps({"name": container}, separators=(",", ":"))
 
 
 def _at(fields: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
     for key in path:
         fields = fields.get(key) or {}
     return fields
-
-
-def _resources_of(present: Document, name: str) -> Mapping[str, Any]:
-    """Return the resources of a container of a Deployment."""
-    containers = present["spec"]["template"]["spec"]["containers"]
-    container: Mapping[str, Any] = next((each for each in containers if each["name"] == name), {})
-    amounts: Mapping[str, Any] = container.get("resources") or {}
-    return amounts

@@ -430,9 +430,9 @@ def certificate_expiring(end: str, problem: str, *, is_over: bool) -> Event:
         is_over: whether it has expired.
     """
     head = (
-        f"The webhook's certificate has expired at {end}: no GPU pod can be created"
+        f"The webhook's certificate expired at {end}: no GPU pod can be created"
         if is_over
         else f"The webhook's certificate expires at {end}; after that no GPU pod can be created"
     )
-    note = f"{head}. It was not renewed: {problem}. Run gpu-admission install, or helm upgrade"
+    note = f"{head}. It was not renewed: {problem}"
     return Event(WARNING, "CertificateExpiring", note)

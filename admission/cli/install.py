@@ -442,7 +442,8 @@ def show(changes: Iterable[Applied], form: str, *, by_kind: bool = False) -> Non
     Args:
         changes: as they happen.
         form: ``text`` or ``json``.
-        by_kind: show the same effect on several objects of a kind, one after the other, in a line.
+        by_kind: show the same effect on several objects of a kind, one after the other, in a line,
+            except for what was there and was changed.
     """
     if form == "json":
         output.print_json([asdict(change) | {"effect": change.effect.value} for change in changes])
@@ -452,8 +453,10 @@ def show(changes: Iterable[Applied], form: str, *, by_kind: bool = False) -> Non
     try:
         for change in changes:
             counts[change.effect] += 1
-            if not by_kind:
+            if not by_kind or change.effect is Effect.CONFIGURED:
+                _show_alike(alike)
                 _show_alike([change])
+                alike = []
                 continue
             if alike and (alike[0].kind, alike[0].effect) != (change.kind, change.effect):
                 _show_alike(alike)

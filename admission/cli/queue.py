@@ -167,8 +167,7 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
     if not queue.exact:
         yield from tables.sentence(
             "note: places follow priority and time; the exact order, with past usage of "
-            "LocalQueues, is shown once an administrator says gpu-admission install --visibility, "
-            "to whoever may read it",
+            "LocalQueues, needs gpu-admission install --visibility, and the right to read it",
             width,
             "  ",
         )

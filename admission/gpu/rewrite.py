@@ -361,23 +361,26 @@ def _unheld(
     for ask in asks:
         amounts.setdefault(ask.container, {})[ask.device.resource] = ask.count
     demand = pod_resources.aggregate((c, amounts.get(c.name, {})) for c in request.containers)
-    return Rewrite(flavor="", warnings=(warning, *map(_line, reasons)), demand=demand)
+    return Rewrite(
+        flavor="", warnings=(warning, *map(_line, _together(reasons, queue))), demand=demand
+    )
 
 
 def _together(reasons: Sequence[RefusalReason], queue: QueueOffer) -> Iterator[RefusalReason]:
-    """Yield the reasons, with one for all flavors that do not offer what a field asks for."""
-    alike: dict[tuple[RefusalCode, str, str], list[RefusalReason]] = {}
-    for place, reason in enumerate(reasons):
-        request = (reason.code, reason.field, reason.asks or str(place))
-        alike.setdefault(request, []).append(reason)
-    for (code, where, asks), same in alike.items():
-        if len(same) == 1:
-            yield same[0]
-            continue
-        offers = sorted({name for reason in same for name in reason.offers})
-        listed = ", ".join(offers) or "no GPUs"
-        text = f"ClusterQueue {queue.name} does not offer {asks}: it offers {listed}"
-        yield RefusalReason(code=code, field=where, text=text)
+    """Yield the reasons, with one for all flavors where none offers what a field asks for."""
+    lacking: dict[tuple[str, str], list[RefusalReason]] = {}
+    for reason in reasons:
+        if reason.code is RefusalCode.NOT_COVERED and reason.asks:
+            lacking.setdefault((reason.field, reason.asks), []).append(reason)
+    for reason in reasons:
+        alike = lacking.get((reason.field, reason.asks), [])
+        if len(alike) < max(2, len(queue.flavors)) or reason not in alike:
+            yield reason
+        elif reason is alike[0]:
+            offers = sorted({name for each in alike for name in each.offers})
+            listed = ", ".join(offers) or "no GPUs"
+            text = f"ClusterQueue {queue.name} does not offer {reason.asks}: it offers {listed}"
+            yield RefusalReason(code=reason.code, field=reason.field, text=text)
 
 
 def _apply(request: PodRequest, plan: _Plan, limited: LimitedNames) -> Rewrite | Refusal:

@@ -262,8 +262,8 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.PREEMPTION_NOTICE: CatalogueEntry(
             "It is preempted, and runs on for a while",
-            "save your work: it is stopped at the time that the message names; a Job waits again, "
-            "a single pod is deleted: create it again",
+            "save your work: it is stopped at the time that the message names; what has an owner "
+            "waits again, a single pod is deleted: create it again",
         ),
         Code.STOP_HELD_BACK: CatalogueEntry(
             "It is to be stopped, and the stop is held back",
@@ -271,8 +271,8 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.EVICTED: CatalogueEntry(
             "It has lost its quota",
-            "wait: a Job goes back to the queue by itself; a single pod is deleted: create it "
-            "again",
+            "wait: what has an owner goes back to the queue by itself; a single pod is deleted: "
+            "create it again",
         ),
         Code.WAITING_FOR_RETRY: CatalogueEntry(
             "It is tried again later",

@@ -505,6 +505,15 @@ def test_flavors_that_do_not_offer_a_profile_are_told_together():
     assert "flavor" not in message
 
 
+def test_a_flavor_that_offers_a_profile_is_not_told_together_with_those_that_do_not():
+    whole = (make_flavor("w1", A100, GPU), make_flavor("w2", A100, GPU))
+    asks = make_container("a", profile="1g.10gb"), make_container("b", profile="3g.40gb")
+    message = refused(run(*asks, flavors=(*whole, SLICED)))
+    assert "does not offer 1g.10gb" not in message
+    assert "flavor w1: offers nvidia.com/gpu, not 1g.10gb" in message
+    assert "does not offer 3g.40gb: it offers nvidia.com/gpu, nvidia.com/mig-1g.10gb" in message
+
+
 def test_req_23_every_flavors_reason_is_told_in_order():
     result = run(make_container(profile="4g.40gb"), flavors=(SLICED, TIMED))
     assert refused(result) == (

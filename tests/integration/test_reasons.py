@@ -678,7 +678,8 @@ CASES = (
          "Waits: needs 1 {ns}, 0 free of 0; 4 more promised, but they are promised to big-{ns} "
          "first.*",
          "kubectl gpu top"),
-    Case(lost, Code.EVICTED, "node n is gone.", "a Job goes back to the queue by itself"),
+    Case(lost, Code.EVICTED, "node n is gone.",
+         "what has an owner goes back to the queue by itself"),
     Case(held_back, Code.STOP_HELD_BACK,
          "It still runs and is to be stopped: node n is gone. Stops beyond 1 a minute are held"
          " back; .*", "gpu-admission stops allow", BRAKE),
