@@ -73,9 +73,4 @@ def asked(workload: Workload) -> dict[str, Mapping[str, int]]:
         value = workloads.scheduling_value(workload)
     except InvalidValueError:
         return {}
-    return {
-        pod_set.name: {
-            resource: each * pod_set.effective_count for resource, each in pod_set.requests.items()
-        }
-        for pod_set in value.pod_sets
-    }
+    return shortages.totals(value)

@@ -474,8 +474,8 @@ def _show_alike(alike: Sequence[Applied]) -> None:
         return
     first = alike[0]
     where = f" -n {first.namespace}" if first.namespace else ""
-    what = (
+    subject = (
         f"{first.kind}/{first.name}{where}" if len(alike) == 1 else f"{first.kind} ({len(alike)})"
     )
-    output.console().print(f"{what} ", end="")
+    output.console().print(f"{subject} ", end="")
     output.console().print(first.effect.value, style=_MARKS[first.effect])

@@ -6,6 +6,7 @@ from admission.base.causes import Shortage
 from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import CohortNode, QueueNode
+from admission.scheduling.model import Workload
 
 
 def of_requests(node: QueueNode, requests: Mapping[str, Mapping[str, int]]) -> list[Shortage]:
@@ -15,7 +16,9 @@ def of_requests(node: QueueNode, requests: Mapping[str, Mapping[str, int]]) -> l
         node: the ClusterQueue.
         requests: total of each pod set by resource, canonical units.
     """
-    return [_shortage(node, *asked) for asked in _amounts(node, requests)]
+    return [
+        _shortage(node, pod_set, fr, amount) for pod_set, fr, amount in _amounts(node, requests)
+    ]
 
 
 def lacking(node: QueueNode, requests: Mapping[str, Mapping[str, int]]) -> list[Shortage]:
@@ -28,6 +31,17 @@ def lacking(node: QueueNode, requests: Mapping[str, Mapping[str, int]]) -> list[
         for pod_set, fr, amount in _amounts(node, requests)
         if amount > quota.available(node, fr)
     ]
+
+
+def totals(workload: Workload) -> dict[str, Mapping[str, int]]:
+    """Return what each pod set of a workload asks for in all, by resource."""
+    return {
+        pod_set.name: {
+            resource: amount * pod_set.effective_count
+            for resource, amount in pod_set.requests.items()
+        }
+        for pod_set in workload.pod_sets
+    }
 
 
 def _amounts(

@@ -1263,14 +1263,8 @@ class SchedulerState:
         if workload is None or place is None:
             return ClusterQueueName(""), ()
         self.forest.refresh()
-        requests: dict[str, Mapping[str, int]] = {
-            pod_set.name: {
-                resource: amount * pod_set.effective_count
-                for resource, amount in pod_set.requests.items()
-            }
-            for pod_set in workload.pod_sets
-        }
-        return place[0], tuple(shortages.lacking(self.forest.queues[place[0]], requests))
+        node = self.forest.queues[place[0]]
+        return place[0], tuple(shortages.lacking(node, shortages.totals(workload)))
 
     def waiting_in(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
         """Return the pending Workloads of a ClusterQueue, in no order."""
