@@ -113,7 +113,6 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
         managed=webhooks.names_managed("r", managed),
         asks_by_class=webhooks.asks_by_class(managed),
         variables=listed(bypass_rules.VARIABLES),
-        all_variables=f"{', '.join(bypass_rules.VARIABLES[:-1])} and {bypass_rules.VARIABLES[-1]}",
         shows_nothing=listed(bypass_rules.SHOWS_NOTHING),
         device_paths=quote(_any_path(bypass_rules.DEVICE_PATHS, "")),
         device_directories=quote(_directories()),

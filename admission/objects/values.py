@@ -1,5 +1,6 @@
 """Parts that several kinds have, as values of scheduling; a text that is wrong names its field."""
 
+import itertools
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -10,10 +11,13 @@ from admission.base.errors import InvalidValueError
 from admission.base.selectors import Requirement, requirements_of
 from admission.objects import views
 from admission.scheduling import model
+from admission.scheduling.node_labels import Affinity
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
+"""Of expressions about labels of nodes."""
 
 
 def tolerations(tolerations_: Iterable[views.Toleration]) -> tuple[model.Toleration, ...]:
@@ -54,6 +58,25 @@ def requirements(
         Requirement(requirement.key, requirement.operator, tuple(requirement.values or ()))
         for requirement in requirements_
     )
+
+
+def required_affinity(affinity: views.Affinity | None, field: str) -> Affinity | None:
+    """Required node affinity; None where there is none. Fields of nodes are not looked at.
+
+    Raises:
+        InvalidValueError: an operator is none; the rule names the field.
+    """
+    node = None if affinity is None else affinity.node_affinity
+    if node is None or node.required is None:
+        return None
+    terms = tuple(
+        requirements(term.match_expressions or ()) for term in node.required.node_selector_terms
+    )
+    for requirement in itertools.chain.from_iterable(terms):
+        if requirement.operator not in _OPERATORS:
+            rule = f"{field}: not a valid selector operator"
+            raise InvalidValueError(requirement.operator, rule)
+    return terms
 
 
 def amount_of(resource: str, value: str | int, field: str) -> int:

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 import msgspec
 
 from admission.base import conditions, names, pod_resources, quantity, shared
-from admission.base.errors import InvalidValueError
 from admission.base.memo import Memo
 from admission.base.names import (
     ClusterQueueName,
@@ -23,7 +22,6 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.pod_resources import Pod
-from admission.base.selectors import Requirement
 from admission.objects import (
     conversion,
     limit_range,
@@ -1194,7 +1192,7 @@ def _pod_set(
         requests=taken.requests,
         together=taken.shared,
         node_selector=dict(spec.node_selector or {}),
-        affinity=_affinity(spec, path),
+        affinity=values.required_affinity(spec.affinity, f"{path}.affinity"),
         needs=pod_needs.of_template(
             spec, view.template.metadata.labels or {}, requests, priority, volumes
         ),
@@ -1224,23 +1222,6 @@ def _topology(view: TopologyRequestSpec | None) -> request.TopologyRequest | Non
         group=view.pod_set_group_name or "",
     )
     return topology_request if topology_request.is_explicit or topology_request.group else None
-
-
-def _affinity(spec: PodSpec, path: str) -> tuple[tuple[Requirement, ...], ...] | None:
-    """Alternatives of the required node affinity; fields of nodes are not looked at."""
-    node = None if spec.affinity is None else spec.affinity.node_affinity
-    if node is None or node.required is None:
-        return None
-    terms = tuple(
-        values.requirements(term.match_expressions or ())
-        for term in node.required.node_selector_terms
-    )
-    for term in terms:
-        for requirement in term:
-            if requirement.operator not in {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"}:
-                rule = f"{path}.affinity: not a valid selector operator"
-                raise InvalidValueError(requirement.operator, rule)
-    return terms
 
 
 def _shape(spec: PodSpec) -> str:

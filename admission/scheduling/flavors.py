@@ -12,8 +12,7 @@ from admission.base import amount, causes
 from admission.base.causes import Capped, NoPlace, Refusal, Shortage
 from admission.base.conditions import WaitReason
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
-from admission.base.selectors import Requirement
-from admission.scheduling import caps, podsets, quota
+from admission.scheduling import caps, node_labels, podsets, quota
 from admission.scheduling.assignment import (
     SEVERITY,
     Assignment,
@@ -988,8 +987,7 @@ def try_next(grade: Grade, policy: FlavorFungibility) -> bool:
 
 
 # ------------------------------------------------------- whether pods could run on the nodes
-# Source: kueue pkg/scheduler/flavorassigner (checkFlavorForPodSets), k8s.io/component-helpers
-# scheduling/corev1/nodeaffinity.
+# Source: kueue pkg/scheduler/flavorassigner (checkFlavorForPodSets).
 
 
 def misfit(pod_set: PodSet, flavor: ResourceFlavor) -> Refusal | None:
@@ -999,27 +997,6 @@ def misfit(pod_set: PodSet, flavor: ResourceFlavor) -> Refusal | None:
     taint = untolerated(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
     if taint is not None:
         return causes.UntoleratedTaint(flavor.name, taint.key, taint.value, taint.effect)
-    if not _selected(pod_set, flavor):
+    if not node_labels.are_selected(flavor.node_labels, pod_set.node_selector, pod_set.affinity):
         return causes.OtherNodes(flavor.name)
     return None
-
-
-def _selected(pod_set: PodSet, flavor: ResourceFlavor) -> bool:
-    """Node selector and required affinity, as far as they name labels of the flavor."""
-    labels = flavor.node_labels
-    for key, value in pod_set.node_selector.items():
-        if key in labels and labels[key] != value:
-            return False
-    if pod_set.affinity is None:
-        return True
-    terms = [_known(term, flavor) for term in pod_set.affinity]
-    if not all(terms):
-        return True
-    return (
-        any(all(requirement.matches(labels) for requirement in term) for term in terms)
-        or not terms
-    )
-
-
-def _known(term: Iterable[Requirement], flavor: ResourceFlavor) -> tuple[Requirement, ...]:
-    return tuple(requirement for requirement in term if requirement.key in flavor.node_labels)

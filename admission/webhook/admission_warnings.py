@@ -10,22 +10,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from admission.base import causes, conditions, names, quantity
 from admission.base.amount import UNLIMITED
 from admission.base.causes import CapPlace, Shortage
-from admission.base.conditions import Text
+from admission.base.conditions import Text, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError
 from admission.base.names import FlavorName, PodSetName, ResourceName
 from admission.gpu import resources, unlikely_amounts
-from admission.objects import caps, views
+from admission.objects import caps, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_group import ResourceGroupSpec
 from admission.objects.reviewed_pod import ReviewedPod
 from admission.reasons import sentences
 from admission.reasons.next_steps import Code
-from admission.scheduling import model
+from admission.scheduling import model, node_labels
 from admission.webhook import requests
 from admission.webhook.queueing import ManagementState, QueueingResult
 from admission.webhook.review_context import Context, Lister, QueueFacts, Rules
@@ -299,8 +301,50 @@ def _about_part(part: CreatedPods, queue: ClusterQueue, lister: Lister) -> Itera
     for group in queue.spec.resource_groups or ():
         covered = (r for r in sorted(group.covered_resources) if r in of_pod)
         requested = {r: part.count * of_pod[r] for r in covered}
-        if requested and not _fits_own_quota(requested, group, facts):
-            yield from _too_big(requested, part, queue.metadata.name, group, lister)
+        if not requested:
+            continue
+        flavors = _selected(part.pod, group, lister)
+        if not flavors:
+            yield _matches_no_flavor(part, queue, group)
+        elif not _fits_own_quota(requested, flavors, facts):
+            yield from _too_big(requested, part, queue.metadata.name, flavors, lister)
+
+
+def _selected(pod: ReviewedPod, group: ResourceGroupSpec, lister: Lister) -> tuple[str, ...]:
+    """Return the flavors on whose nodes the pod may run, by its node selector and affinity.
+
+    A flavor that was not seen is one of them. Taints are not looked at: the API server adds
+    tolerations to the pods of owners.
+    """
+    affinity = _affinity(pod)
+    flavors = []
+    for quotas in group.flavors:
+        flavor = lister.resource_flavor(quotas.name)
+        labels = {} if flavor is None else flavor.spec.node_labels or {}
+        if node_labels.are_selected(labels, pod.spec.node_selector or {}, affinity):
+            flavors.append(quotas.name)
+    return tuple(flavors)
+
+
+def _affinity(pod: ReviewedPod) -> node_labels.Affinity | None:
+    if pod.spec.affinity is None:
+        return None
+    try:
+        affinity = msgspec.convert(pod.spec.affinity, views.Affinity)
+        return values.required_affinity(affinity, "spec.affinity")
+    except (msgspec.ValidationError, InvalidValueError):
+        return None  # the API server refuses it
+
+
+def _matches_no_flavor(
+    part: CreatedPods, queue: ClusterQueue, group: ResourceGroupSpec
+) -> _Verdict:
+    refusals = tuple(causes.OtherNodes(quotas.name) for quotas in group.flavors)
+    why = causes.NoFlavor(
+        WaitReason.NO_MATCHING_FLAVOR, (causes.RefusedPodSet(part.name, refusals),)
+    )
+    step = f"{part.named}set another nodeSelector or affinity"
+    return _Verdict(sentences.text(why, queue.metadata.name), step)
 
 
 def _uncovered(resources_wanted: Iterable[str], queue: ClusterQueue) -> Iterator[str]:
@@ -440,7 +484,10 @@ def _behind(
     waiting = queue.status.pending_workloads or 0
     if waiting <= 0:
         return
-    if _goes_past(queue) and _has_room(_asked(parts), queue, lister):
+    asked = [
+        (part.pod, {r: part.count * v for r, v in _wanted(part.pod).items()}) for part in parts
+    ]
+    if _goes_past(queue) and has_room(asked, queue, lister):
         return
     line_of_others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
     where = f"ClusterQueue {queue.metadata.name}"
@@ -458,19 +505,32 @@ def _goes_past(queue: ClusterQueue) -> bool:
     return queue.spec.queueing_strategy != model.QueueingStrategy.STRICT_FIFO
 
 
-def _has_room(requested: Mapping[str, int], queue: ClusterQueue, lister: Lister) -> bool:
-    """Return whether all of it fits now, borrowing included, by what the statuses say."""
-    for group in queue.spec.resource_groups or ():
-        covered = {r: requested[r] for r in group.covered_resources if r in requested}
-        fits = (
-            all(
-                value <= (lister.free(queue.metadata.name, flavor.name, resource) or 0)
-                for resource, value in covered.items()
-            )
-            for flavor in group.flavors
-        )
-        if covered and not any(fits):
-            return False
+def has_room(
+    asked: Iterable[tuple[ReviewedPod, Mapping[str, int]]], queue: ClusterQueue, lister: Lister
+) -> bool:
+    """Return whether all of it fits now, borrowing included, by what the statuses say.
+
+    Args:
+        asked: a pod of each pod set, and what all pods of the set ask for.
+        queue: where they ask.
+        lister: what was last seen of the cluster.
+    """
+    name = queue.metadata.name
+    left: dict[tuple[str, str], int] = {}
+    for pod, amounts in asked:
+        for group in queue.spec.resource_groups or ():
+            covered = {r: amounts[r] for r in group.covered_resources if r in amounts}
+            for flavor in _selected(pod, group, lister):
+                for resource in covered:
+                    if (flavor, resource) not in left:
+                        left[flavor, resource] = lister.free(name, flavor, resource) or 0
+                if all(value <= left[flavor, r] for r, value in covered.items()):
+                    for resource, value in covered.items():
+                        left[flavor, resource] -= value
+                    break
+            else:
+                if covered:
+                    return False
     return True
 
 
@@ -549,9 +609,10 @@ def too_many(
     requested, at_once = _asked(replica), replicas
     for group in queue.spec.resource_groups or ():
         covered = {r: requested[r] for r in group.covered_resources if requested.get(r)}
-        reach = [
-            {r: lister.most(name, flavor.name, r) for r in covered} for flavor in group.flavors
-        ]
+        flavors = dict.fromkeys(
+            flavor for part in replica for flavor in _selected(part.pod, group, lister)
+        )
+        reach = [{r: lister.most(name, flavor, r) for r in covered} for flavor in flavors]
         if covered:
             at_once = min(at_once, _at_once(covered, reach, is_one_pod=len(replica) == 1))
     if not 0 < at_once < replicas:
@@ -589,10 +650,10 @@ def _at_once(
 
 
 def _fits_own_quota(
-    requested: Mapping[str, int], group: ResourceGroupSpec, facts: QueueFacts
+    requested: Mapping[str, int], flavors: Iterable[str], facts: QueueFacts
 ) -> bool:
     """Return whether one flavor holds it without borrowing: then nothing of a cohort matters."""
-    quotas_of_flavors = (facts.nominal[quotas.name] for quotas in group.flavors)
+    quotas_of_flavors = (facts.nominal[flavor] for flavor in flavors)
     return any(
         all(value <= nominal.get(r, 0) for r, value in requested.items())
         for nominal in quotas_of_flavors
@@ -603,17 +664,15 @@ def _too_big(
     requested: Mapping[str, int],
     part: CreatedPods,
     queue: str,
-    group: ResourceGroupSpec,
+    flavors: Iterable[str],
     lister: Lister,
 ) -> Iterator[_Verdict]:
-    """What no flavor of a group could ever hold, borrowing included; a pod set gets one flavor."""
+    """What none of some flavors could ever hold, borrowing included; a pod set gets one flavor."""
     bounds: dict[str, dict[str, int]] = {}
-    for quotas in group.flavors:
-        most_by_resource = {r: lister.most(queue, quotas.name, r) for r in requested}
-        bounds[quotas.name] = {r: v for r, v in most_by_resource.items() if v is not None}
-    if not bounds or any(
-        all(v <= b.get(r, v) for r, v in requested.items()) for b in bounds.values()
-    ):
+    for flavor in flavors:
+        most_by_resource = {r: lister.most(queue, flavor, r) for r in requested}
+        bounds[flavor] = {r: v for r, v in most_by_resource.items() if v is not None}
+    if any(all(v <= b.get(r, v) for r, v in requested.items()) for b in bounds.values()):
         return
     shortages = [
         Shortage(

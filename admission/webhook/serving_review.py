@@ -97,8 +97,14 @@ def mutate(
     advice, _ = admission_warnings.about_queue(placement, context, lister)
     is_new = old is None or _queue(old) != queue
     is_larger = old is not None and _replicas(new) > _replicas(old)
+    is_rolled_out = old is None or old.spec != new.spec
+    parts, refused = (
+        _created_pods(new, templates, placement, context, rules, lister)
+        if is_new or is_larger or is_rolled_out
+        else ([], [])
+    )
     hinted = (
-        _admission_warnings(new, templates, placement, context, rules, lister)
+        _admission_warnings(new, parts, refused, placement, context, lister)
         if is_new or is_larger
         else _NO_HINTS
     )
@@ -106,9 +112,11 @@ def mutate(
     if old is not None and not is_new:
         about_class = admission_warnings.of_new_pods(old.metadata, new.metadata, lister)
         warnings = (*warnings, *about_class)
-    if old is None or old.spec != new.spec:
+    if is_rolled_out:
         verdict = "" if old is None else "May wait: "
-        warnings = (*warnings, *_about_rollout(verdict, new, templates, advice, rules))
+        added = _replicas(new) - (0 if old is None or is_new else _replicas(old))
+        about_rollout = _about_rollout(verdict, new, parts, max(0, added), advice, rules, lister)
+        warnings = (*warnings, *about_rollout)
     return ReviewOutcome(standing=ManagementState.QUEUED, operations=operations, warnings=warnings)
 
 
@@ -133,15 +141,15 @@ def _without_queue(
     return replace(_FREE, warnings=warnings)
 
 
-def _admission_warnings(
+def _created_pods(
     owner: Serving,
     templates: tuple[Template, ...],
     placement: QueueingResult,
     context: Context,
     rules: Rules,
     lister: Lister,
-) -> _Hints:
-    """Return warnings about pods that nobody has created yet: their own reviews tell nobody."""
+) -> tuple[list[admission_warnings.CreatedPods], list[str]]:
+    """Return the pods as their own reviews will leave them, and warnings about refused ones."""
     ranges = limit_range.read(lister.limit_ranges(context.namespace))
     parts, refused = [], []
     for template in templates:
@@ -166,6 +174,18 @@ def _admission_warnings(
                     pod=pod, written=template.pod, name=name, count=count
                 )
             )
+    return parts, refused
+
+
+def _admission_warnings(
+    owner: Serving,
+    parts: list[admission_warnings.CreatedPods],
+    refused: list[str],
+    placement: QueueingResult,
+    context: Context,
+    lister: Lister,
+) -> _Hints:
+    """Return warnings about pods that nobody has created yet: their own reviews tell nobody."""
     many: tuple[str, ...] = ()
     if parts and not refused and owner.of is not serving.STATEFUL_SET:
         many = admission_warnings.too_many(parts, _replicas(owner), placement, context, lister)
@@ -189,29 +209,36 @@ def _count(owner: Serving, template: Template) -> int:
 def _about_rollout(
     verdict: str,
     owner: Serving,
-    templates: tuple[Template, ...],
+    parts: list[admission_warnings.CreatedPods],
+    added: int,
     queue: ClusterQueue | None,
     rules: Rules,
+    lister: Lister,
 ) -> Iterator[str]:
-    """Yield a warning where a rolling update asks for GPUs before it gives any back.
+    """Yield a warning where a rolling update asks for GPUs that the queue will not have left.
 
-    None where the ClusterQueue has surge quota for it.
+    It asks for them before it gives any back. None where the ClusterQueue has surge quota for it,
+    or room beside the pods that are to come (`added`).
     """
     surge = deployment.surge(owner.spec) if owner.of.replaces else 0
+    if not surge or queue is None:
+        return
     counts: dict[str, int] = {}
-    for fr, value in cluster_queue.surge_quota(queue).items() if queue is not None else ():
+    for fr, value in cluster_queue.surge_quota(queue).items():
         counts[fr.resource] = max(value, counts.get(fr.resource, 0))
-    for template in templates if surge else ():
-        each = requests.amounts(template.pod, rules.managed)
+    for part in parts:
+        each = requests.amounts(part.pod, rules.managed)
         lacking = sorted((n, surge * v) for n, v in each.items() if surge * v > counts.get(n, 0))
+        soon = {name: (surge + added) * each[name] for name, _ in lacking}
+        if not lacking or admission_warnings.has_room([(part.pod, soon)], queue, lister):
+            continue
         shortage = ", ".join(f"{value} {name}" for name, value in lacking)
-        if shortage:
-            where = f" in ClusterQueue {queue.metadata.name}" if queue is not None else ""
-            article = "a" if verdict else "A"
-            head = f"{verdict}{article} rolling update needs {shortage} more (maxSurge)"
-            rest = ". To update without: maxSurge: 0, maxUnavailable: 1"
-            fits = len(head) + len(where) + len(rest) <= admission_warnings.LONGEST
-            yield f"{head}{where if fits else ''}{rest}"
+        where = f" in ClusterQueue {queue.metadata.name}"
+        article = "a" if verdict else "A"
+        head = f"{verdict}{article} rolling update needs {shortage} more (maxSurge)"
+        rest = ". To update without: maxSurge: 0, maxUnavailable: 1"
+        fits = len(head) + len(where) + len(rest) <= admission_warnings.LONGEST
+        yield f"{head}{where if fits else ''}{rest}"
 
 
 def validate(

@@ -43,7 +43,7 @@ OWN = {names.ORIGINAL_RESOURCES: "{}", f"{names.MIG_PROFILE}.main": "1g.10gb"}
 PREFIX = "with this prefix a key can become NVIDIA_VISIBLE_DEVICES"
 FROM_ELSEWHERE = "from a ConfigMap or Secret may show GPUs"
 SENTENCES = {
-    "visible-devices": "show GPUs beyond what the container asks for",
+    "visible-devices": "shows GPUs beyond what the container asks for",
     "cdi-annotation": "injects GPUs into a container",
     "device-path": "gives access to GPU devices",
     "device-mount": "selects GPUs outside of any request",
@@ -420,10 +420,61 @@ def test_a_denial_says_what_to_do_instead(guarded: Guarded) -> None:
     assert answer.status == 403
     assert answer.body["reason"] == "Forbidden"
     assert answer.body["message"].endswith(
-        "environment of container main: NVIDIA_VISIBLE_DEVICES, NVIDIA_MIG_CONFIG_DEVICES and"
-        " NVIDIA_MIG_MONITOR_DEVICES show GPUs beyond what the container asks for; remove it, and"
-        " request GPUs in resources.limits"
+        ": NVIDIA_VISIBLE_DEVICES of container main: shows GPUs beyond what the container asks"
+        " for; remove it, and request GPUs in resources.limits"
     )
+
+
+MIG = {"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"}
+VOID = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+OTHER = {"name": "OTHER", "value": "all"}
+
+
+@pytest.mark.parametrize(
+    ("containers", "named"),
+    [
+        ([{"env": [OTHER, MIG, VOID]}], ["NVIDIA_MIG_CONFIG_DEVICES of container c0"]),
+        (
+            [{"env": [ALL, MIG]}, {"env": [OTHER]}, {**GPU, "env": [by_field()]}],
+            [
+                "NVIDIA_VISIBLE_DEVICES of container c0",
+                "NVIDIA_MIG_CONFIG_DEVICES of container c0",
+                "NVIDIA_VISIBLE_DEVICES of container c2",
+            ],
+        ),
+        (  # what a ConfigMap holds shows GPUs only where none are asked for
+            [
+                {"env": [by_key("configMapKeyRef")]},
+                {**GPU, "env": [by_key("configMapKeyRef"), MIG]},
+            ],
+            [
+                "NVIDIA_VISIBLE_DEVICES of container c0",
+                "NVIDIA_MIG_CONFIG_DEVICES of container c1",
+            ],
+        ),
+    ],
+)
+def test_a_denial_names_the_variables_that_each_container_has(
+    guarded: Guarded, containers: list[dict[str, Any]], named: list[str]
+) -> None:
+    first, *others = ({"name": f"c{i}", "image": "x", **c} for i, c in enumerate(containers))
+    for pod in (
+        make_pod(containers=[first, *others]),
+        make_pod(initContainers=[first], containers=[*others, {"name": "last", "image": "x"}]),
+    ):
+        message = guarded.create(pod, "deny").body["message"]
+        told = message.partition(": shows GPUs")[0]
+        assert sorted(told.rpartition(": ")[2].split(", ")) == sorted(named)
+
+
+def test_a_pod_full_of_variables_is_refused_in_a_text_of_bounded_length(guarded: Guarded) -> None:
+    containers = [
+        {"name": f"c{i}", "image": "x", "env": [ALL] * webhooks.MOST, **GPU} for i in range(40)
+    ]
+    answer = guarded.create(make_pod(containers=containers), "deny")
+    assert answer.status == 403, answer.body["message"][:2000]
+    assert "GPUs beyond what the container asks for" in answer.body["message"]
+    assert len(answer.body["message"]) < 6000
 
 
 @pytest.mark.parametrize(
@@ -510,7 +561,7 @@ def test_every_choice_leaves_a_mark_in_the_audit_log(guarded: Guarded, choice: s
     *_, bypassing, honest = audited(guarded.audit_log, guarded.spaces[choice])
 
     key = "validation.policy.admission.k8s.io/validation_failure"
-    assert "show GPUs beyond what the container asks for" in bypassing[key]
+    assert "shows GPUs beyond what the container asks for" in bypassing[key]
     assert key not in honest
 
 

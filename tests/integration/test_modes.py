@@ -148,7 +148,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
             found = System(started, cluster.client(cluster.kubeconfig("editor")), told)
             probe = found.space(queue="research")
             waiting.until(
-                lambda: "show GPUs beyond" in found.create(probe, ALL)[1], what="modes in effect"
+                lambda: "shows GPUs beyond" in found.create(probe, ALL)[1], what="modes in effect"
             )
             yield found
         finally:
@@ -178,10 +178,10 @@ def test_where_there_is_a_queue_a_bypass_is_refused_and_elsewhere_warned_about(
     queued, free = system.space(queue="research"), system.space()
     status, message, _ = system.create(queued, ALL)
     assert status == 403
-    assert "show GPUs beyond what the container asks for" in message
+    assert "shows GPUs beyond what the container asks for" in message
     status, _, warnings = system.create(free, ALL)
     assert status == 201
-    assert any("show GPUs beyond" in text for text in warnings)
+    assert any("shows GPUs beyond" in text for text in warnings)
 
 
 def test_a_request_is_no_excuse_for_seeing_the_whole_node(system: System) -> None:

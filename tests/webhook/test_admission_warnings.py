@@ -2,18 +2,25 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort, CohortSpec
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotasSpec, ResourceGroupSpec, ResourceQuotaSpec
 from admission.webhook import admission_warnings, pod_review
 from admission.webhook.review_context import Context
 from tests.builders.cluster import namespace_view
 from tests.builders.metadata import make_condition
 from tests.builders.pods import make_pod
-from tests.builders.queues import cluster_queue_view, flavor_view, local_queue_view
+from tests.builders.queues import (
+    cluster_queue_view,
+    flavor_view,
+    local_queue_view,
+    make_flavor,
+)
 from tests.webhook.builders import NOW_US, RULES, Cluster, make_cluster, mutate, read
 
 GPU = "nvidia.com/gpu"
@@ -270,6 +277,85 @@ def test_resources_that_fit_only_in_different_flavors_are_told_together():
         "Too big: asks 5 cpu with 5Gi memory, no flavor of gpus can reach all of it (b 1 cpu, a"
         " 1Gi memory). Ask for less, or have the quota raised"
     )
+
+
+def make_labelled_pools(**used: int) -> Cluster:
+    """16 GPUs of one kind and 8 of another, with a label that tells their nodes apart."""
+    quotas = {"a100": {GPU: "16"}, "h100": {GPU: "8"}}
+    flavors = {
+        name: msgspec.convert(make_flavor(name, node_labels={"gpu": name}), ResourceFlavor)
+        for name in quotas
+    }
+    reserved = [
+        {"name": name, "resources": [{"name": GPU, "total": str(used.get(name, 0))}]}
+        for name in quotas
+    ]
+    state = {"flavorsReservation": reserved, "pendingWorkloads": 3}
+    queue = cluster_queue_view(quotas, status=state)
+    return make_cluster("default", cluster_queues={"gpus": queue}, flavors=flavors)
+
+
+def select(*kinds: str, by_affinity: bool = False) -> dict[str, Any]:
+    """What a pod says that runs on nodes of these kinds only."""
+    if not by_affinity:
+        (kind,) = kinds
+        return {"nodeSelector": {"gpu": kind, "zone": "b"}}
+    expressions = [{"key": "gpu", "operator": "In", "values": list(kinds)}]
+    required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    return {"affinity": {"nodeAffinity": {REQUIRED: required}}}
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize("by_affinity", [False, True])
+@pytest.mark.parametrize(("kind", "limit"), [("a100", 16), ("h100", 8)])
+def test_what_a_pod_can_never_get_is_told_of_the_flavors_that_it_selects(
+    kind: str, limit: int, *, by_affinity: bool
+) -> None:
+    cluster, selects = make_labelled_pools(), select(kind, by_affinity=by_affinity)
+    (text,) = warnings(cluster, gpus=limit + 1, **selects)
+    assert text == (
+        f"Too big: asks {limit + 1} {kind}, gpus can reach {limit}. Ask for at most {limit}, or"
+        " have the quota raised"
+    )
+    assert warnings(cluster, gpus=limit, **selects) == ()
+
+
+@pytest.mark.parametrize("by_affinity", [False, True])
+def test_a_pod_that_selects_no_flavor_is_told_so(*, by_affinity: bool) -> None:
+    (text,) = warnings(make_labelled_pools(), **select("l4", by_affinity=by_affinity))
+    assert text == (
+        "Matches no flavor of queue gpus: a100 is on other nodes than the pod selects; h100 is on"
+        " other nodes than the pod selects. Set another nodeSelector or affinity"
+    )
+    both = select("l4", "h100", by_affinity=True)
+    assert warnings(make_labelled_pools(), **both) == ()
+
+
+@pytest.mark.parametrize(
+    ("used", "selects", "waits"),
+    [
+        ({"a100": 16}, {}, False),
+        ({"a100": 16}, select("a100"), True),
+        ({"a100": 16}, select("h100"), False),
+        ({"a100": 16, "h100": 8}, {}, True),
+    ],
+)
+def test_only_the_flavors_that_a_pod_selects_give_it_room(
+    used: dict[str, int], selects: dict[str, Any], *, waits: bool
+) -> None:
+    texts = warnings(make_labelled_pools(**used), **selects)
+    assert any(text.startswith("May wait behind") for text in texts) is waits
+
+
+def test_an_affinity_that_the_api_server_refuses_is_not_judged() -> None:
+    for terms in (
+        [{"matchExpressions": [{"key": "gpu", "operator": "Is"}]}],
+        [{"matchExpressions": "x"}],
+    ):
+        affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+        assert warnings(make_labelled_pools(), affinity=affinity) == ()
 
 
 def test_no_warning_is_guessed_from_a_cache_that_is_not_filled():

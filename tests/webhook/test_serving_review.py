@@ -223,37 +223,57 @@ IN_PLACE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavai
 
 
 @pytest.mark.parametrize(
-    ("replicas", "strategy", "gpus", "asked"),
+    ("replicas", "strategy", "gpus", "more"),
     [
-        (1, ROLLING, 2, "2 nvidia.com/gpu"),
-        (10, None, 2, "6 nvidia.com/gpu"),  # a quarter, rounded up
-        (4, {"rollingUpdate": {"maxSurge": "50%"}}, 1, "2 nvidia.com/gpu"),
-        (4, IN_PLACE, 1, ""),
-        (4, {"rollingUpdate": {"maxSurge": "0%"}}, 1, ""),
-        (4, {"type": "Recreate"}, 1, ""),
-        (4, ROLLING, 0, ""),
+        (1, ROLLING, 2, 2),
+        (10, None, 2, 6),  # a quarter, rounded up
+        (4, {"rollingUpdate": {"maxSurge": "50%"}}, 1, 2),
+        (4, IN_PLACE, 1, 0),
+        (4, {"rollingUpdate": {"maxSurge": "0%"}}, 1, 0),
+        (4, {"type": "Recreate"}, 1, 0),
+        (4, ROLLING, 0, 0),
     ],
 )
-def test_who_writes_a_deployment_that_surges_is_told_what_a_rolling_update_needs(
-    replicas: int, strategy: dict[str, Any] | None, gpus: int, asked: str
+def test_who_writes_a_deployment_that_surges_is_told_what_a_rolling_update_lacks(
+    replicas: int, strategy: dict[str, Any] | None, gpus: int, more: int
 ) -> None:
-    cluster, document = make_cluster("batch"), make_deployment(gpus=gpus)
+    """At creation beside the pods that are to come, at an update beside those that are there."""
+    document = make_deployment(gpus=gpus)
     document["spec"] |= {"replicas": replicas, **({"strategy": strategy} if strategy else {})}
-    warnings = [one for one in mutate(document, cluster).warnings if "rolling update needs" in one]
-    assert [asked in one and "maxSurge: 0" in one for one in warnings] == [True] * bool(asked)
     image = copy.deepcopy(document)
     image["spec"]["template"]["spec"]["containers"][0]["image"] = "serve:2"
-    assert all(one.startswith("A rolling update needs") for one in warnings)
-    changed = [f"May wait: a{one.removeprefix('A')}" for one in warnings]
-    assert mutate(image, cluster, old=document).warnings == tuple(changed)
-    assert mutate(document, cluster, old=document).warnings == ()
+
+    def about(free: int, new: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
+        told = mutate(new, queue_with(a=free), old).warnings
+        return [text for text in told if "rolling update needs" in text]
+
+    for room, new, old, begin in (
+        (replicas * gpus, document, None, "A rolling update needs "),
+        (0, image, document, "May wait: a rolling update needs "),
+    ):
+        texts = about(max(0, room + more - 1), new, old)
+        assert len(texts) == (1 if more else 0)
+        for text in texts:
+            assert text.startswith(f"{begin}{more} nvidia.com/gpu more (maxSurge) in ClusterQueue")
+            assert text.endswith("To update without: maxSurge: 0, maxUnavailable: 1")
+        assert about(room + more, new, old) == []
+    assert about(0, document, document) == []
+
+
+def test_replicas_that_are_added_count_beside_what_a_rolling_update_needs() -> None:
+    few, many = make_deployment(), make_deployment()
+    few["spec"] |= {"replicas": 2, "strategy": ROLLING}
+    many["spec"] |= {"replicas": 4, "strategy": ROLLING}
+    for free, is_told in ((2, True), (3, False)):
+        told = mutate(many, queue_with(a=free), few).warnings
+        assert any("rolling update needs 1" in text for text in told) is is_told
 
 
 @pytest.mark.parametrize(("queue", "is_named"), [("speech", True), ("q" * 120, False)])
 def test_a_warning_about_rollouts_names_the_queue_where_it_fits(
     queue: str, *, is_named: bool
 ) -> None:
-    found = mutate(make_deployment(gpus=1), queue_with(queue, a=8)).warnings
+    found = mutate(make_deployment(gpus=1), queue_with(queue, a=1)).warnings
     (warning,) = (one for one in found if "rolling update needs" in one)
     assert (queue in warning) is is_named
     assert len(warning) <= admission_warnings.LONGEST

@@ -1,0 +1,40 @@
+"""Whether pods select nodes with the labels of a flavor.
+
+Source: kueue pkg/scheduler/flavorassigner (flavorSelector), k8s.io/component-helpers
+scheduling/corev1/nodeaffinity.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from admission.base.selectors import Requirement
+
+Affinity = tuple[tuple[Requirement, ...], ...]
+"""Alternatives of required node affinity, each a conjunction."""
+
+
+def are_selected(
+    labels: Mapping[str, str], node_selector: Mapping[str, str], affinity: Affinity | None
+) -> bool:
+    """Return whether pods may run on nodes with these labels, whatever other labels these have.
+
+    Args:
+        labels: that all nodes of a flavor have.
+        node_selector: labels that the nodes of the pods must have.
+        affinity: required node affinity of the pods; None where there is none.
+    """
+    for key, value in node_selector.items():
+        if key in labels and labels[key] != value:
+            return False
+    if affinity is None:
+        return True
+    terms = [_about(term, labels) for term in affinity]
+    if not all(terms):
+        return True
+    return (
+        any(all(requirement.matches(labels) for requirement in term) for term in terms)
+        or not terms
+    )
+
+
+def _about(term: Iterable[Requirement], labels: Mapping[str, str]) -> tuple[Requirement, ...]:
+    return tuple(requirement for requirement in term if requirement.key in labels)
