@@ -32,7 +32,7 @@ from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.config.derived import Settings
 from admission.config.kueue_configuration import VisibilityServer
-from admission.controller.queues import finalizers
+from admission.controller.queues import object_metadata
 from admission.installed import cabundles, serving_certificate
 from admission.installed.cabundles import MUTATING_NAME
 from admission.kube import apply, errors, resources
@@ -50,7 +50,7 @@ _KUEUE_CONFIGURATIONS: Final = (
 _FINALIZED: Final = (
     resources.WORKLOADS,
     resources.LOCAL_QUEUES,
-    *finalizers.RESOURCES.values(),
+    *object_metadata.RESOURCES.values(),
 )
 _CRD_SECONDS: Final = 200.0
 _NUDGE_SECONDS: Final = 5.0
@@ -357,7 +357,7 @@ def uninstall(
         yield from releaser.owners()
         yield from releaser.pods()
     for resource in _FINALIZED:
-        _remove_finalizers(api, resource)
+        _restore_metadata(api, resource)
     yield from no_roles(api, settings)
     if keep_crds:
         yield from apply.apply_all(api, crds.documents())  # nobody converts any more
@@ -661,7 +661,7 @@ def _await_no_crds(api: Api, clock: Clock, wait: Callable[[float], None]) -> Non
             if clock.monotonic() >= nudge_at:
                 # A controller that was still ending may have put some on again.
                 for resource in _FINALIZED:
-                    _remove_finalizers(api, resource)
+                    _restore_metadata(api, resource)
                 _touch(api, name, clock)
                 nudge_at = clock.monotonic() + _NUDGE_SECONDS
             wait(_POLL_SECONDS)
@@ -703,16 +703,18 @@ def unmark(api: Api) -> None:
         api.patch(resources.NAMESPACES, namespace["metadata"]["name"], without)
 
 
-def _remove_finalizers(api: Api, resource: Resource) -> None:
-    """Takes Kueue's finalizer off, which nobody would do once the controller is gone."""
+def _restore_metadata(api: Api, resource: Resource) -> None:
+    """Take off what only the controller would take off: finalizers, and what it says of nodes."""
     for item in every_served(api, resource):
-        metadata = item["metadata"]
+        metadata, change = item["metadata"], dict[str, Any]()
         finalizers = metadata.get("finalizers", [])
         if names.RESOURCE_IN_USE in finalizers:
-            change = patches.remove_finalizer(finalizers, names.RESOURCE_IN_USE)
-            api.patch(
-                resource, metadata["name"], patches.merge(change), metadata.get("namespace", "")
-            )
+            change |= patches.remove_finalizer(finalizers, names.RESOURCE_IN_USE)["metadata"]
+        if names.LARGEST_NODE in (metadata.get("annotations") or {}):
+            change["annotations"] = {names.LARGEST_NODE: None}
+        if change:
+            patch = patches.merge({"metadata": change})
+            api.patch(resource, metadata["name"], patch, metadata.get("namespace", ""))
 
 
 def _gates(pod: Document) -> list[str]:

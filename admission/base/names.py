@@ -153,6 +153,7 @@ BYPASS_LABEL: Final = "gpu-admission.dev/bypass"  # on a namespace
 HAS_QUEUE_LABEL: Final = "gpu-admission.dev/has-queue"  # on a namespace with a LocalQueue
 PLACEMENT: Final = "gpu-admission.dev/placement"  # on a ResourceFlavor
 SPARE_NODES: Final = "gpu-admission.dev/spare-nodes"  # on a ResourceFlavor with a topology
+LARGEST_NODE: Final = "gpu-admission.dev/largest-node"  # on a ResourceFlavor: amounts
 CAPACITY_GUARD: Final = "gpu-admission.dev/capacity-guard"  # on a ClusterQueue
 CAPACITY_GUARD_ENFORCE: Final = "Enforce"
 CAPACITY_GUARD_OFF: Final = "Off"

@@ -23,7 +23,7 @@ COMMANDS: Final = {
     "usage": Lazy("admission.cli.usage:usage", "Show how much GPU-time was used, by whom."),
     "who": Lazy(
         "admission.cli.who:who",
-        "Show who holds a node, a queue, a cohort or what a user asked for.",
+        "Show who holds quota: in all queues, or of a node, a queue, a cohort or a user.",
     ),
     "why": Lazy(
         "admission.cli.why:why",

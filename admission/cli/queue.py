@@ -12,7 +12,7 @@ from admission.answers.cluster import Read
 from admission.answers.estimates import Starts
 from admission.answers.subjects import similar
 from admission.answers.waiting import Place, Queue
-from admission.base import durations, quantity
+from admission.base import durations, names, quantity
 from admission.base.json_answers import ErrorCode
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
@@ -23,6 +23,10 @@ _STARTS: Final = "STARTS"
 _ESTIMATES: Final = (
     "note: the column STARTS is an estimate: what runs uses all of its time limit, and nothing "
     "comes that goes first"
+)
+_NO_ESTIMATES: Final = (
+    "note: when they start is known only where what holds their quota has a time limit: the label "
+    f"{names.MAX_EXEC_TIME_LABEL}"
 )
 _COLUMNS: Final = (
     TableColumn("PLACE", right=True),
@@ -82,7 +86,8 @@ def queue(
     for number, line in enumerate(queues):
         if number:
             click.echo("")
-        asking.say(_lines(line, limit, width, _Showing(starts, now, every=all_resources)))
+        showing = _Showing(starts, now, every=all_resources, is_whole=not read.missing)
+        asking.say(_lines(line, limit, width, showing))
     if not queues:
         click.echo("Nobody waits in a queue that you may read.")
     asking.say(asking.not_shown(read.missing, width))
@@ -129,11 +134,13 @@ class _Showing:
         starts: estimates of when they start.
         now: the present.
         every: whether all resources are shown.
+        is_whole: whether all was read that estimates need.
     """
 
     starts: Starts
     now: datetime
     every: bool
+    is_whole: bool
 
 
 def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[str]:
@@ -161,6 +168,8 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
         yield from tables.with_texts(lines, [place.message for place in shown], width)
         if has_estimate:
             yield from tables.sentence(_ESTIMATES, width, "  ")
+        elif showing.is_whole and len(never) < len(queue.waiting):
+            yield from tables.sentence(_NO_ESTIMATES, width, "  ")
     if len(shown) < len(queue.waiting):
         rest = len(queue.waiting) - len(shown)
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", width, "  ")

@@ -1,4 +1,4 @@
-"""``kubectl gpu who``: who holds a node, the quota of a queue or Cohort, or what a user wants."""
+"""``kubectl gpu who``: who holds quota: all of it, or a node, a queue, a Cohort, a user's."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -39,6 +39,8 @@ _COLUMNS: Final = (
 _MOST_NODES: Final = 500
 _NEVER_SHOWN: Final = 3
 _KINDS: Final = ("node", "queue", "cohort", "user")
+_EVERYTHING: Final = "all"
+"""The kind where nothing is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ class _Found:
     """What a name stands for, and who holds it.
 
     Attributes:
-        kind: one of `_KINDS`.
-        name: in full; a user may be typed in short.
+        kind: one of `_KINDS`, or `_EVERYTHING`.
+        name: in full; a user may be typed in short; empty for everything.
         holders: of it.
         missing: what could not be read.
         node: the node, if it is one.
@@ -65,6 +67,7 @@ class _Found:
 @click.command(
     epilog=f"""\b
 Examples:
+  kubectl gpu who
   kubectl gpu who gpu-node-3
   kubectl gpu who gpu-node-3/0
   kubectl gpu who research
@@ -74,7 +77,12 @@ Examples:
 
 {EXITS}"""
 )
-@click.argument("name", metavar="NODE[/GPU]|QUEUE|COHORT|USER", shell_complete=named.holders)
+@click.argument(
+    "name",
+    metavar="[NODE[/GPU]|QUEUE|COHORT|USER]",
+    required=False,
+    shell_complete=named.holders,
+)
 @click.option("--kind", type=click.Choice(_KINDS), help="What the name is, if it is ambiguous.")
 @asking.limit_option
 @asking.all_resources_option
@@ -84,7 +92,7 @@ Examples:
 @clusters.context_option
 @output.table_option
 def who(
-    name: str,
+    name: str | None,
     kind: str | None,
     limit: int,
     all_resources: bool,
@@ -93,15 +101,17 @@ def who(
     context: str | None,
     form: str,
 ) -> None:
-    """Show who holds a node, a queue, a cohort or what a user asked for.
+    """Show who holds quota: in all queues, or of a node, a queue, a cohort or a user.
 
     Says since when, whether it is own or borrowed quota, and what could take it back. QUEUE is a
     ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME; COHORT stands for all ClusterQueues
     below it, if nothing else has the name; USER is who created the owner, in full or in short: ci
     for system:serviceaccount:team-a:ci, ada for ada@example.com.
     """
+    if name is None and kind is not None:
+        raise click.UsageError("--kind says what a name is: add the name")
     with asking.asked(kubeconfig, context, namespace) as target:
-        found_ = _found(target, name, kind)
+        found_ = _everything(target) if name is None else _found(target, name, kind)
     if form == "json":
         output.print_json(
             {"subject": {"kind": found_.kind, "name": found_.name}}
@@ -110,6 +120,12 @@ def who(
         )
         return
     asking.say(_lines(found_, limit, tables.width(), every=all_resources))
+
+
+def _everything(target: QueriedCluster) -> _Found:
+    read = target.read(pods=cluster.RELEASED)
+    never = tuple(waiting.never_starting(read))
+    return _Found(_EVERYTHING, "", tuple(holders.of(read)), read.missing, never=never)
 
 
 def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
@@ -271,9 +287,12 @@ def _verdict(result: _Found) -> str:
             why = f" ({'; '.join(result.node.reasons)})" if result.node.reasons else ""
             parts.append(f"not usable: {sick or 'all'}{why}")
         return f"node {result.node.name}: {'; '.join(parts)}"
+    if not result.holders and result.kind == _EVERYTHING:
+        return "Nobody holds quota that you may read."
     if not result.holders:
         return f"{result.kind} {result.name} holds nothing"
-    return f"{result.kind} {result.name}: {_sums(_quota(result.holders))} held, {number}"
+    subject = "everybody" if result.kind == _EVERYTHING else f"{result.kind} {result.name}"
+    return f"{subject}: {_sums(_quota(result.holders))} held, {number}"
 
 
 def _sums(amounts: Mapping[str, int]) -> str:

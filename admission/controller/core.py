@@ -193,6 +193,7 @@ class Core:
             state, self._configuration, self._flow, clock, config.status_interval.total_seconds(),
             accounting,
             (self._inventory.condition, self._prices.condition, self._releasing, self._surging),
+            self._fitting.largest_nodes,
         )  # fmt: skip
         self._leading = self._taking_over = self.is_reverted = False
         self._has_changed, self._due_at, self._messages = True, -math.inf, 0
@@ -555,6 +556,8 @@ class Core:
             self._prices.hold_to(name, present)
         if self._inventory.take_resized():
             self._pending_conditions.set_resized()
+        for flavor in sorted(self._inventory.take_looked_at()):
+            self._statuses.mark(api_requests.QueueKey(resources.RESOURCE_FLAVORS.kind, "", flavor))
         told_otherwise = (self._inventory, self._prices, self._running)
         for name in sorted({name for source in told_otherwise for name in source.take_reworded()}):
             self._statuses.mark(api_requests.QueueKey(resources.CLUSTER_QUEUES.kind, "", name))

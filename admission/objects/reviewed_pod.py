@@ -11,10 +11,12 @@ from typing import Any, Final
 import msgspec
 
 from admission.base import quantity, structs
+from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldPath
-from admission.objects import gangs, views
+from admission.objects import gangs, values, views
 from admission.objects.gangs import Reference
 from admission.objects.views import View
+from admission.scheduling.node_labels import Affinity
 
 Quantities = Mapping[str, str | int]
 
@@ -94,6 +96,7 @@ class ReviewedPod(View, frozen=True, kw_only=True):
 
 
 _AS_POD: Final = structs.converter(ReviewedPod)
+_AS_AFFINITY: Final = structs.converter(views.Affinity)
 
 
 def from_dict(document: Mapping[str, Any]) -> ReviewedPod:
@@ -103,6 +106,16 @@ def from_dict(document: Mapping[str, Any]) -> ReviewedPod:
         msgspec.ValidationError: a field has the wrong type.
     """
     return _AS_POD(document)
+
+
+def required_affinity(pod: ReviewedPod) -> Affinity | None:
+    """Return the required node affinity of a pod; None where there is none that can be read."""
+    if pod.spec.affinity is None:
+        return None
+    try:
+        return values.required_affinity(_AS_AFFINITY(pod.spec.affinity), "spec.affinity")
+    except (msgspec.ValidationError, InvalidValueError):
+        return None  # the API server refuses it
 
 
 def devices_digest(pod: ReviewedPod) -> str:

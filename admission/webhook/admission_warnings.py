@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from admission.base import causes, conditions, names, quantity
 from admission.base.amount import UNLIMITED
 from admission.base.causes import CapPlace, Shortage
@@ -20,7 +18,7 @@ from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError
 from admission.base.names import FlavorName, PodSetName, ResourceName
 from admission.gpu import resources, unlikely_amounts
-from admission.objects import caps, values, views
+from admission.objects import caps, reviewed_pod, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_group import ResourceGroupSpec
@@ -306,6 +304,8 @@ def _about_part(part: CreatedPods, queue: ClusterQueue, lister: Lister) -> Itera
         flavors = _selected(part.pod, group, lister)
         if not flavors:
             yield _matches_no_flavor(part, queue, group)
+        elif nodes := _beyond_nodes(requested, of_pod, flavors, lister):
+            yield _larger_than_nodes(nodes, part)
         elif not _fits_own_quota(requested, flavors, facts):
             yield from _too_big(requested, part, queue.metadata.name, flavors, lister)
 
@@ -316,7 +316,7 @@ def _selected(pod: ReviewedPod, group: ResourceGroupSpec, lister: Lister) -> tup
     A flavor that was not seen is one of them. Taints are not looked at: the API server adds
     tolerations to the pods of owners.
     """
-    affinity = _affinity(pod)
+    affinity = reviewed_pod.required_affinity(pod)
     flavors = []
     for quotas in group.flavors:
         flavor = lister.resource_flavor(quotas.name)
@@ -326,14 +326,35 @@ def _selected(pod: ReviewedPod, group: ResourceGroupSpec, lister: Lister) -> tup
     return tuple(flavors)
 
 
-def _affinity(pod: ReviewedPod) -> node_labels.Affinity | None:
-    if pod.spec.affinity is None:
+def _beyond_nodes(
+    requested: Iterable[str], of_pod: Mapping[str, int], flavors: Iterable[str], lister: Lister
+) -> tuple[causes.LargestNode, ...]:
+    """Return what one pod asks of a device that no node of the flavors has; empty if one may."""
+    listed = tuple(flavors)
+    for resource in requested:
+        nodes = tuple(
+            causes.LargestNode(resource, flavor, of_pod[resource], has)
+            for flavor in listed
+            if (has := _largest_node(flavor, resource, lister)) is not None
+            and has < of_pod[resource]
+        )
+        if len(nodes) == len(listed):
+            return nodes
+    return ()
+
+
+def _largest_node(flavor: str, resource: str, lister: Lister) -> int | None:
+    """Return the most of a device that a node of a flavor has, as the controller has said."""
+    view = lister.resource_flavor(flavor)
+    if view is None:
         return None
-    try:
-        affinity = msgspec.convert(pod.spec.affinity, views.Affinity)
-        return values.required_affinity(affinity, "spec.affinity")
-    except (msgspec.ValidationError, InvalidValueError):
-        return None  # the API server refuses it
+    return caps.readable(view.metadata, names.LARGEST_NODE).get(ResourceName(resource))
+
+
+def _larger_than_nodes(nodes: Sequence[causes.LargestNode], part: CreatedPods) -> _Verdict:
+    amount = quantity.from_canonical(nodes[0].resource, max(node.has for node in nodes))
+    step = f"{part.named}ask for at most {amount} in one pod"
+    return _Verdict(sentences.exceeds_largest_node(nodes), step)
 
 
 def _matches_no_flavor(
@@ -484,10 +505,10 @@ def _behind(
     waiting = queue.status.pending_workloads or 0
     if waiting <= 0:
         return
-    asked = [
+    demands = [
         (part.pod, {r: part.count * v for r, v in _wanted(part.pod).items()}) for part in parts
     ]
-    if _goes_past(queue) and has_room(asked, queue, lister):
+    if _goes_past(queue) and has_room(demands, queue, lister):
         return
     line_of_others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
     where = f"ClusterQueue {queue.metadata.name}"
@@ -506,18 +527,18 @@ def _goes_past(queue: ClusterQueue) -> bool:
 
 
 def has_room(
-    asked: Iterable[tuple[ReviewedPod, Mapping[str, int]]], queue: ClusterQueue, lister: Lister
+    demands: Iterable[tuple[ReviewedPod, Mapping[str, int]]], queue: ClusterQueue, lister: Lister
 ) -> bool:
     """Return whether all of it fits now, borrowing included, by what the statuses say.
 
     Args:
-        asked: a pod of each pod set, and what all pods of the set ask for.
+        demands: a pod of each pod set, and what all pods of the set ask for.
         queue: where they ask.
         lister: what was last seen of the cluster.
     """
     name = queue.metadata.name
     left: dict[tuple[str, str], int] = {}
-    for pod, amounts in asked:
+    for pod, amounts in demands:
         for group in queue.spec.resource_groups or ():
             covered = {r: amounts[r] for r in group.covered_resources if r in amounts}
             for flavor in _selected(pod, group, lister):

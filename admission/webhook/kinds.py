@@ -70,7 +70,7 @@ VALIDATED: Final[Mapping[str, KindRules[Any]]] = {
 }
 """Kinds with rules."""
 
-# The controller takes the finalizer off again, see `admission.controller.queues.finalizers`. A
+# The controller takes it off again, see `admission.controller.queues.object_metadata`. A
 # Workload gets nothing: its one default, no partial admission, belongs to a feature gate that is
 # on. The other kinds have none. Source: kueue pkg/webhooks.
 

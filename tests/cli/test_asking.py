@@ -126,6 +126,10 @@ def test_queue_shows_places_in_their_order(world: World) -> None:
         ["1", "2", GPU, "ml/workload/soon"], ["2", "1", GPU, "ml/workload/late"],
     ]  # fmt: skip
     assert any(line.startswith("note: places follow priority and time") for line in lines)
+    assert (
+        "note: when they start is known only where what holds their quota has a time limit: the"
+        " label kueue.x-k8s.io/max-exec-time-seconds"
+    ) in lines
 
 
 def test_ages_follow_the_clock_that_the_command_was_called_with(world: World) -> None:
@@ -211,6 +215,17 @@ def test_who_shows_of_a_cohort_what_all_queues_below_it_hold(world: World) -> No
         world.store.delete(resources.WORKLOADS, "deep", namespace="ml")
         world.store.delete(resources.CLUSTER_QUEUES, "nested")
         world.store.delete(resources.COHORTS, "inner")
+
+
+def test_who_without_a_name_shows_everybody_who_holds_quota(world: World) -> None:
+    told = world.told("who")
+    assert told["subject"] == {"kind": "all", "name": ""}
+    assert [holder["workload"] for holder in told["holders"]] == ["w"]
+    verdict, *_ = world.lines("who")
+    assert verdict == "everybody: 4 nvidia.com/gpu held, 1 holder"
+    result = world.ask("who", "--kind", "queue")
+    assert result.exit_code == 2
+    assert "--kind says what a name is: add the name" in result.output
 
 
 def test_who_says_what_may_take_it_back(world: World) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import names, patches
-from admission.controller.queues import finalizers
+from admission.controller.queues import object_metadata
 from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.errors import NotFoundError
@@ -36,7 +36,7 @@ def test_which_finalizers_an_object_should_have(
     present: tuple[str, ...], deleted: str | None, in_use: bool, want: tuple[str, ...] | None
 ) -> None:
     metadata = views.ObjectMeta(finalizers=present, deletion_timestamp=deleted)
-    assert finalizers.wanted(metadata, is_in_use=in_use) == want
+    assert object_metadata.wanted(metadata, is_in_use=in_use) == want
 
 
 def held(world: World, resource: Resource, name: str) -> list[str]:
@@ -212,7 +212,7 @@ def test_nothing_is_written_while_nothing_changes() -> None:
     before = len(world.sent)
     world.pass_time(10)
     assert len(world.sent) == before
-    assert WritePurpose.HOLD_OR_RELEASE not in {write.operation for write in world.sent}
+    assert WritePurpose.KEEP_METADATA not in {write.operation for write in world.sent}
 
 
 def test_a_flavor_that_is_being_deleted_admits_while_a_queue_lists_it() -> None:

@@ -7,6 +7,7 @@ import pytest
 from admission.answers import cluster, waiting, why
 from admission.answers.cluster import Wanted
 from admission.base import names, patches
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.reasons.next_steps import Code
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -233,3 +234,63 @@ def test_a_pod_too_big_for_the_nodes_of_one_flavor_waits_for_quota_of_another() 
     (place,) = waiting.of(read, "gpus").waiting
     assert not place.never
     assert not place.message.startswith("Too big")
+
+
+def told_of_nodes(made: World, flavor: str = "a100") -> str | None:
+    """What a flavor says of its largest node."""
+    metadata = made.store.get(resources.RESOURCE_FLAVORS, flavor)["metadata"]
+    text: str | None = (metadata.get("annotations") or {}).get(names.LARGEST_NODE)
+    return text
+
+
+def test_a_flavor_says_how_large_its_largest_node_is_and_follows_it() -> None:
+    made = world(node("n0", gpu=4))
+    assert told_of_nodes(made) == "nvidia.com/gpu=4"
+
+    made.store.create(resources.NODES, node("n1", gpu=8, mig=7))
+    made.settle()
+    made.pass_time(6)
+    assert told_of_nodes(made) == "nvidia.com/gpu=8, nvidia.com/mig-1g.10gb=7"
+
+    made.store.delete(resources.NODES, "n1")
+    made.settle()
+    made.pass_time(6)
+    assert told_of_nodes(made) == "nvidia.com/gpu=4"
+
+    made.store.delete(resources.NODES, "n0")
+    made.settle()
+    made.pass_time(6)
+    assert told_of_nodes(made) is None
+
+
+@pytest.mark.parametrize("how", ["none yet", "scaled", "Tell"])
+def test_a_flavor_to_which_larger_nodes_may_come_says_nothing_of_them(how: str) -> None:
+    labels = {"karpenter.sh/nodepool": "gpus"} if how == "scaled" else {}
+    nodes = [] if how == "none yet" else [node("n0", gpu=2, labels=labels)]
+    made = world(*nodes, placement="Tell" if how == "Tell" else "")
+    made.pass_time(6)
+    assert told_of_nodes(made) is None
+
+
+def test_a_flavor_that_gets_a_node_by_an_autoscaler_takes_back_what_it_says() -> None:
+    made = world(node("n0", gpu=8))
+    assert told_of_nodes(made) == "nvidia.com/gpu=8"
+
+    made.store.create(resources.NODES, node("n1", gpu=8, labels={"karpenter.sh/nodepool": "gpus"}))
+    made.settle()
+    made.pass_time(6)
+
+    assert told_of_nodes(made) is None
+
+
+def test_what_a_flavor_says_of_its_nodes_is_put_right_and_wakes_nobody() -> None:
+    made = world(node("n0", gpu=8), quota=8)
+    add(made, "first", "second", gpus=8)
+    made.pass_time(60)
+    before = len(made.sent)
+    wrong = patches.merge({"metadata": {"annotations": {names.LARGEST_NODE: "nvidia.com/gpu=99"}}})
+    made.store.patch(resources.RESOURCE_FLAVORS, "a100", wrong)
+    made.settle()
+
+    assert told_of_nodes(made) == "nvidia.com/gpu=8"
+    assert [write.operation for write in made.sent[before:]] == [WritePurpose.KEEP_METADATA]

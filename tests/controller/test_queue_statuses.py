@@ -566,7 +566,7 @@ def test_the_answer_to_a_write_does_not_bring_a_deleted_object_back() -> None:
     world.core.step()
 
     # no queue lists the flavor any more, so it is let go
-    assert [one.name for one in world._queue if one.operation is WritePurpose.HOLD_OR_RELEASE] == [
+    assert [one.name for one in world._queue if one.operation is WritePurpose.KEEP_METADATA] == [
         "a100"
     ]
 

@@ -115,6 +115,12 @@ READ: Final = (
         "Workloads",
         "which Workloads preempted the pod that this one replaces, and how often",
     ),
+    Key(
+        "LARGEST_NODE",
+        "annotation",
+        "ResourceFlavor",
+        "the most of each device that one of its nodes has; absent where larger nodes may come",
+    ),
     Key("HAS_QUEUE_LABEL", "label", "Namespace", "it has a LocalQueue"),
     Key("ADMISSION_GATE", "scheduling gate", "pods", "held until there is quota"),
 )

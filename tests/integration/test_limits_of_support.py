@@ -3,6 +3,7 @@
 import http.client
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -193,6 +194,50 @@ def test_a_job_whose_pods_together_can_never_fit_is_told(system: System, team: s
     assert warning == (
         f"Too big: asks 6 {team}, {team} can reach 4. Run at most 2 of its 3 pods of 2 at a time,"
         " or have the quota raised"
+    )
+
+
+def test_a_pod_that_is_larger_than_every_node_is_told_until_a_larger_node_comes(
+    system: System,
+) -> None:
+    team = system.cluster.create_namespace("team")
+    flavor = f"{KUEUE}/resourceflavors/{team}"
+    system.add_flavor(team, product=team)
+    system.add_cluster_queue(team, quota=16, flavors=(team,))
+    system.add_local_queue(team, team)
+    system.wait_for_queue(team)
+    assert system.create(pods(team), make_pod(gpus=16)).warnings == []
+    for name, gpus in ((f"{team}-a", 4), (f"{team}-b", 8)):
+        system.cluster.add_gpu_node(name, gpus=gpus, labels={names.GPU_PRODUCT_LABEL: team})
+        text = (
+            f"Too big: a pod asks 16 {team}, the largest node has {gpus}. Ask for at most {gpus}"
+            " in one pod"
+        )
+        path, told = pods(team), [text]
+        waiting.until(
+            partial(_warns_of, system, path, make_pod(gpus=16), told),
+            what=f"the warning about {gpus} GPUs",
+        )
+        assert system.create(pods(team), make_pod(gpus=gpus)).warnings == []
+        annotations = system.api.get(flavor)["metadata"]["annotations"]
+        assert annotations[names.LARGEST_NODE] == f"nvidia.com/gpu={gpus}"
+
+
+def _warns_of(system: System, path: str, pod: Any, texts: list[str]) -> bool:
+    return system.create(path, pod).warnings == texts
+
+
+def test_a_pod_that_selects_no_flavor_of_its_queue_is_told(system: System) -> None:
+    team = system.cluster.create_namespace("team")
+    system.add_flavor(team, product=team)
+    system.add_cluster_queue(team, quota=16, flavors=(team,))
+    system.add_local_queue(team, team)
+    system.wait_for_queue(team)
+    pod = make_pod(gpus=1, nodeSelector={names.GPU_PRODUCT_LABEL: "other"})
+    (warning,) = system.create(pods(team), pod).warnings
+    assert warning == (
+        f"Matches no flavor of queue {team}: {team} is on other nodes than the pod selects. Set"
+        " another nodeSelector or affinity"
     )
 
 

@@ -1,10 +1,12 @@
 """What kubectl prints about a pod that will wait, and what not."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
+from admission.base import names
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort, CohortSpec
@@ -279,15 +281,23 @@ def test_resources_that_fit_only_in_different_flavors_are_told_together():
     )
 
 
-def make_labelled_pools(**used: int) -> Cluster:
-    """16 GPUs of one kind and 8 of another, with a label that tells their nodes apart."""
+def make_labelled_pools(
+    nodes: Mapping[str, str] | None = None, used: Mapping[str, int] | None = None
+) -> Cluster:
+    """16 GPUs of one kind and 8 of another, with a label that tells their nodes apart.
+
+    Args:
+        nodes: what a flavor says of its largest node.
+        used: quota in use, by flavor.
+    """
     quotas = {"a100": {GPU: "16"}, "h100": {GPU: "8"}}
-    flavors = {
-        name: msgspec.convert(make_flavor(name, node_labels={"gpu": name}), ResourceFlavor)
-        for name in quotas
-    }
+    flavors = {}
+    for name in quotas:
+        marks = {names.LARGEST_NODE: nodes[name]} if nodes and name in nodes else {}
+        document = make_flavor(name, node_labels={"gpu": name}, annotations=marks)
+        flavors[name] = msgspec.convert(document, ResourceFlavor)
     reserved = [
-        {"name": name, "resources": [{"name": GPU, "total": str(used.get(name, 0))}]}
+        {"name": name, "resources": [{"name": GPU, "total": str((used or {}).get(name, 0))}]}
         for name in quotas
     ]
     state = {"flavorsReservation": reserved, "pendingWorkloads": 3}
@@ -345,8 +355,57 @@ def test_a_pod_that_selects_no_flavor_is_told_so(*, by_affinity: bool) -> None:
 def test_only_the_flavors_that_a_pod_selects_give_it_room(
     used: dict[str, int], selects: dict[str, Any], *, waits: bool
 ) -> None:
-    texts = warnings(make_labelled_pools(**used), **selects)
+    texts = warnings(make_labelled_pools(used=used), **selects)
     assert any(text.startswith("May wait behind") for text in texts) is waits
+
+
+SMALL = f"{GPU}=4, nvidia.com/mig-1g.10gb=7"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus", "selects", "told"),
+    [
+        (
+            {"a100": SMALL},
+            8,
+            select("a100"),
+            "Too big: a pod asks 8 a100, the largest node has 4. Ask for at most 4 in one pod",
+        ),
+        ({"a100": SMALL}, 4, select("a100"), ""),
+        ({"a100": SMALL}, 8, {}, ""),  # the nodes of the other may be larger
+        (
+            {"a100": SMALL, "h100": f"{GPU}=2"},
+            8,
+            {},
+            (
+                "Too big: a pod asks 8 GPUs, the largest node has 4 (a100 4, h100 2). Ask for at"
+                " most 4 in one pod"
+            ),
+        ),
+        (
+            {"a100": SMALL},
+            64,
+            select("a100"),
+            "Too big: a pod asks 64 a100, the largest node has 4. Ask for at most 4 in one pod",
+        ),
+        ({"a100": "nvidia.com/mig-1g.10gb=7"}, 8, select("a100"), ""),
+        ({"a100": "many"}, 8, select("a100"), ""),
+        ({"a100": "x" * 5000}, 8, select("a100"), ""),
+    ],
+)
+def test_a_pod_that_is_larger_than_every_node_is_told_so(
+    nodes: dict[str, str], gpus: int, selects: dict[str, Any], told: str
+) -> None:
+    assert warnings(make_labelled_pools(nodes), gpus=gpus, **selects) == ((told,) if told else ())
+
+
+def test_pods_of_an_owner_are_judged_one_by_one_against_the_largest_node() -> None:
+    cluster = make_labelled_pools({"a100": SMALL, "h100": SMALL})
+    part = admission_warnings.CreatedPods(
+        pod=read(make_pod(gpus=4)), written=read(make_pod(gpus=4)), count=4
+    )
+    queue = cluster.cluster_queues["gpus"]
+    assert list(admission_warnings._about_part(part, queue, cluster)) == []
 
 
 def test_an_affinity_that_the_api_server_refuses_is_not_judged() -> None:

@@ -12,6 +12,7 @@ from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName
 from admission.controller.devices.capacity import is_gpu
 from admission.controller.devices.node_inventory import NodeInventory
+from admission.gpu import resources as gpu_resources
 from admission.objects import pods
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, Workload
@@ -32,6 +33,16 @@ class Fitting:
         """
         self._inventory = inventory
         self._places = places
+
+    def largest_nodes(self, flavor: str) -> Mapping[str, int]:
+        """Return the most of each device that one node of a flavor has.
+
+        Nothing is returned of a flavor to which larger nodes may come.
+        """
+        if self._places.may_grow(FlavorName(flavor)):
+            return {}
+        largest = self._inventory.largest_nodes(flavor)
+        return {name: most for name, most in largest.items() if not gpu_resources.is_virtual(name)}
 
     def of_waiting(
         self, workload: Workload | None, wait: Wait, queue: ClusterQueue | None

@@ -83,6 +83,7 @@ class NodeInventory:
         self._seen: dict[str, _Seen] = {}
         self._reworded: set[str] = set()
         self._is_resized = False
+        self._looked_at = frozenset[str]()
         self._bare: dict[str, tuple[NodeFacts, tuple[Taint, ...]]] = {}
         self._slice_inventory = SliceInventory()
         self._claims_outside: dict[str, frozenset[ObjectKey]] = {}
@@ -205,6 +206,15 @@ class NodeInventory:
         is_resized, self._is_resized = self._is_resized, False
         return is_resized
 
+    def take_looked_at(self) -> frozenset[str]:
+        """Return the flavors whose nodes were looked at since the last call."""
+        looked_at, self._looked_at = self._looked_at, frozenset()
+        return looked_at
+
+    def largest_nodes(self, flavor: str) -> Mapping[str, int]:
+        """Return the most of each device that one node of a flavor has."""
+        return self._of(flavor).largest
+
     def largest_node(self, flavor: str, resource: str) -> int | None:
         """Return the most of a device that one node of a flavor has; None if none has any."""
         return self._of(flavor).largest.get(resource)
@@ -272,6 +282,7 @@ class NodeInventory:
         self._published_version = self._capacities.version
         before, flavors = self._seen, self._capacities.flavors()
         self._seen = {name: self._look_at(name) for name in flavors}
+        self._looked_at |= before.keys() | self._seen.keys()
         changed = {name for name, seen in self._seen.items() if seen != before.get(name)}
         self._reworded |= self._guard.promising(changed)
         self._is_resized |= any(

@@ -391,10 +391,15 @@ def _flavors(queue: ClusterQueue | None) -> set[str]:
 
 
 def _is_same(before: views.Object, view: views.Object) -> bool:
-    """Return whether an object is the same one, with the same annotations and deletion state."""
-    old, new = before.metadata, view.metadata
-    return (old.uid, old.deletion_timestamp, old.annotations or {}) == (
-        new.uid,
-        new.deletion_timestamp,
-        new.annotations or {},
-    )
+    """Return whether an object is the same one, with the same annotations and deletion state.
+
+    What the controller itself says in an annotation makes no difference.
+    """
+    return _identity(before.metadata) == _identity(view.metadata)
+
+
+def _identity(metadata: views.ObjectMeta) -> tuple[str, str | None, dict[str, str]]:
+    annotations = metadata.annotations or {}
+    if names.LARGEST_NODE in annotations:
+        annotations = {k: text for k, text in annotations.items() if k != names.LARGEST_NODE}
+    return metadata.uid, metadata.deletion_timestamp, annotations

@@ -1,11 +1,11 @@
 """Writes the status of each ClusterQueue, LocalQueue and Cohort that changed, coalesced.
 
 A status is compared with the one that was last seen, so that a restart writes nothing that is
-right already, and what somebody else has overwritten is put right. Finalizers of the objects
-that others refer to go the same ways, see `finalizers`.
+right already, and what somebody else has overwritten is put right. Metadata of the objects that
+others refer to goes the same ways, see `object_metadata`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +14,7 @@ from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey
 from admission.controller.queues import queue_status_document, queuemetrics
 from admission.controller.queues.configuration import WatchedConfiguration
-from admission.controller.queues.finalizers import Finalizers
+from admission.controller.queues.object_metadata import ObjectMetadata
 from admission.controller.queues.support import Support
 from admission.controller.queues.workload_metrics import KueueMetrics
 from admission.controller.seeing import object_cache
@@ -59,6 +59,7 @@ class QueueStatuses:
         interval_seconds: float,
         accounting: KueueMetrics,
         about_gpus: tuple[AboutGpus, ...],
+        largest_nodes: Callable[[str], Mapping[str, int]],
     ) -> None:
         self._state = state
         self._configuration = configuration
@@ -70,7 +71,7 @@ class QueueStatuses:
         accounting.ask_cohorts_of(state.cohorts_of)
         self._log = logs.get("queues")
         self._queue = StatusQueue(interval_seconds)
-        self._finalizers = Finalizers(state, configuration, flow)
+        self._metadata = ObjectMetadata(state, configuration, flow, largest_nodes)
 
     def restore(self) -> None:
         """Take over the past usage that an earlier leader has left in the LocalQueues."""
@@ -108,8 +109,8 @@ class QueueStatuses:
             self.mark(QueueKey(_CLUSTER_QUEUE, "", local.spec.cluster_queue))
 
     def mark(self, key: QueueKey) -> None:
-        """Mark an object whose status and finalizers may be stale."""
-        self._finalizers.mark(key)
+        """Mark an object whose status and metadata may be stale."""
+        self._metadata.mark(key)
         if key.kind in _WITH_STATUS:
             self._queue.mark(key, self._clock.monotonic())
 
@@ -122,7 +123,7 @@ class QueueStatuses:
 
         Many may be due at once, so none is taken up that would stand in the way of others.
         """
-        self._finalizers.send()
+        self._metadata.send()
         now = self._clock.monotonic()
         for key in self._queue.due(now, room_at):
             if not self._flow.may_report():

@@ -1,7 +1,11 @@
-"""The finalizer that keeps ClusterQueues and the objects they refer to while they are in use.
+"""Metadata that the controller keeps right of ClusterQueues and the objects they refer to.
 
-A new ClusterQueue or ResourceFlavor gets it in the review; here it is added where that was
-missed, and taken off once a deleted object is free. What holds what:
+A ResourceFlavor says in an annotation how much the largest of its nodes has of each device.
+Reviews, which watch no nodes, warn by it of pods that no node can take (ADR 0284).
+
+A finalizer keeps these objects while they are in use. A new ClusterQueue or ResourceFlavor gets it
+in the review; here it is added where that was missed, and taken off once a deleted object is free.
+What holds what:
 
 * a ResourceFlavor is in use while a ClusterQueue lists it; Cohorts and Workloads do not hold it;
 * an AdmissionCheck is in use while a ClusterQueue asks for it;
@@ -13,9 +17,10 @@ Source: kueue pkg/controller/core (resourceflavor_controller.go, admissioncheck_
 clusterqueue_controller.go) and pkg/controller/tas/topology_controller.go.
 """
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from admission.base import names
+from admission.base import names, quantity
 from admission.base.names import ClusterQueueName
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.writing import api_requests
@@ -58,19 +63,33 @@ def lists(queue: ClusterQueue, flavor: str) -> bool:
     return any(quotas.name == flavor for group in groups for quotas in group.flavors)
 
 
-class Finalizers:
-    """The objects that may have the wrong finalizers, and the writes that correct them."""
+class ObjectMetadata:
+    """The objects that may have the wrong metadata, and the writes that correct them."""
 
     def __init__(
-        self, state: SchedulerState, configuration: WatchedConfiguration, flow: FlowControl
+        self,
+        state: SchedulerState,
+        configuration: WatchedConfiguration,
+        flow: FlowControl,
+        largest_nodes: Callable[[str], Mapping[str, int]],
     ) -> None:
+        """Have nothing to correct.
+
+        Args:
+            state: knows who reserves quota.
+            configuration: the objects as last seen.
+            flow: sends.
+            largest_nodes: returns the most of each device that a node of a flavor has; nothing
+                where that is not known.
+        """
         self._state = state
         self._configuration = configuration
         self._flow = flow
+        self._largest_nodes = largest_nodes
         self._marked: dict[QueueKey, None] = {}
 
     def mark(self, key: QueueKey) -> None:
-        """Mark an object that may have the wrong finalizers; other kinds are ignored."""
+        """Mark an object that may have the wrong metadata; other kinds are ignored."""
         if key.kind in RESOURCES:
             self._marked[key] = None
 
@@ -85,12 +104,20 @@ class Finalizers:
         view = self._configuration.find(*key)
         if view is None:
             return
+        metadata: dict[str, Any] = {}
         finalizers = wanted(view.metadata, is_in_use=self._is_in_use(key, view))
         if finalizers is not None:
-            changes = {"metadata": {"finalizers": list(finalizers)}}
-            resource = RESOURCES[key.kind]
-            operation = WritePurpose.HOLD_OR_RELEASE
-            self._flow.submit(api_requests.patch_queue(key, operation, resource, view, changes))
+            metadata["finalizers"] = list(finalizers)
+        if key.kind == resources.RESOURCE_FLAVORS.kind:
+            text = _in_words(self._largest_nodes(key.name))
+            if text != view.metadata.annotation(names.LARGEST_NODE):
+                metadata["annotations"] = {names.LARGEST_NODE: text or None}
+        if metadata:
+            operation = WritePurpose.KEEP_METADATA
+            changes = {"metadata": metadata}
+            self._flow.submit(
+                api_requests.patch_queue(key, operation, RESOURCES[key.kind], view, changes)
+            )
 
     def _is_in_use(self, key: QueueKey, view: views.Object) -> bool:
         if view.metadata.deletion_timestamp is None:
@@ -104,3 +131,12 @@ class Finalizers:
                 return self._configuration.asks_for_check(key.name)
             case _:
                 return self._configuration.uses_topology(key.name)
+
+
+def _in_words(amounts: Mapping[str, int]) -> str:
+    """Return amounts in the form of the annotation, sorted: ``nvidia.com/gpu=8, ...``."""
+    return ", ".join(
+        f"{resource}={quantity.from_canonical(resource, amounts[resource])}"
+        for resource in sorted(amounts)
+        if amounts[resource]
+    )
