@@ -7,13 +7,14 @@ import pytest
 from admission.admin import break_glass, installation, outside_quota
 from admission.base import names, patches
 from admission.config.derived import Settings
-from admission.kube import apply, resources
+from admission.kube import apply, errors, resources
 from admission.kube.resources import Resource
 from admission.objects import crds
 from admission.owners import integrations
 from admission.sandbox.store import Store
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_flavor
 from tests.clocks import FakeClock
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -166,3 +167,16 @@ def test_pods_and_jobs_with_the_topology_gate_are_counted_and_let_run() -> None:
     )
     assert [applied.name for applied in releaser.pods()] == ["waits"]
     assert installation.gated_pods(cluster.store) == []
+
+
+def test_a_flavor_that_stays_keeps_nothing_that_the_controller_wrote() -> None:
+    cluster = Cluster(looks_again=True)
+    marks = {names.LARGEST_NODE: "nvidia.com/gpu=8", "example.com/mine": "yes"}
+    flavor = make_flavor("a100", annotations=marks)
+    flavor["metadata"]["finalizers"] = ["example.com/mine", names.RESOURCE_IN_USE]
+    cluster.store.create(resources.RESOURCE_FLAVORS, flavor)
+    with pytest.raises(errors.ApiError, match="server-side apply"):  # of the CRDs, which is later
+        cluster.uninstall(keep_crds=True)
+    metadata = cluster.store.get(resources.RESOURCE_FLAVORS, "a100")["metadata"]
+    assert metadata["annotations"] == {"example.com/mine": "yes"}
+    assert metadata["finalizers"] == ["example.com/mine"]
