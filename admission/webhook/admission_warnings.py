@@ -185,6 +185,14 @@ def without_queue(
     return (f"No queue: {where}, so it takes {taken} outside every queue. {step}",)
 
 
+def no_such_queue(named: str, queue: str) -> str:
+    """Return the warning about an owner that goes through another queue than it names."""
+    return _cut(
+        f"Goes through LocalQueue {queue}: its namespace has no LocalQueue {named}. For another"
+        f" one, set {_LABEL}"
+    )
+
+
 def held_until_queued(kind: str, context: Context, lister: Lister) -> str:
     """Return the warning about a pod or owner that waits until it has a queue."""
     queues = lister.local_queue_names(context.namespace)

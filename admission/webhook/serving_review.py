@@ -73,9 +73,10 @@ def mutate(
         templates, foreign = new.templates(), new.foreign_queue()
     except msgspec.ValidationError as broken:
         return owner_review.unreadable(broken)
-    queue = _queue(new)
+    queue, other_queue = _queue(new), ""
     if not queue and old is None and _wants_a_queue(templates, rules):
         queue = _known_queue((foreign, names.DEFAULT_LOCAL_QUEUE), context, lister)
+        other_queue = "" if foreign in {"", queue} else foreign
     if not queue:
         return _without_queue(old, new, templates, context, rules, lister)
     placement = QueueingResult(standing=ManagementState.QUEUED, queue=queue)
@@ -109,6 +110,8 @@ def mutate(
         else _NO_HINTS
     )
     warnings = (*(hinted.about_pods if is_new else ()), *hinted.about_replicas)
+    if other_queue:
+        warnings = (admission_warnings.no_such_queue(other_queue, queue), *warnings)
     if old is not None and not is_new:
         about_class = admission_warnings.of_new_pods(old.metadata, new.metadata, lister)
         warnings = (*warnings, *about_class)

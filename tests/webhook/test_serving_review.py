@@ -179,6 +179,12 @@ def volcano_job(queue: str, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"name": "train", **metadata}, "spec": {"queue": queue, "tasks": tasks}}
 
 
+OTHER_QUEUE = (
+    "Goes through LocalQueue default: its namespace has no LocalQueue elsewhere. For another one,"
+    " set the label kueue.x-k8s.io/queue-name"
+)
+
+
 @pytest.mark.parametrize(
     ("queue", "labels", "expected"),
     [
@@ -196,6 +202,8 @@ def test_all_tasks_of_a_volcano_job_get_its_queue(
     outcome = serving_review.mutate(None, new, CONTEXT, RULES, cluster)
     changed = after(document, outcome)
     assert changed["metadata"]["labels"][QUEUE] == expected
+    told = [text for text in outcome.warnings if "Goes through" in text]
+    assert told == ([OTHER_QUEUE] if queue == "elsewhere" else [])
     reached = {"labels": {names.MANAGED_LABEL: "true", QUEUE: expected}}
     assert [one["template"]["metadata"] for one in changed["spec"]["tasks"]] == [reached, reached]
 
