@@ -31,7 +31,7 @@ from admission.base.names import (
     ResourceName,
     WorkloadKey,
 )
-from admission.objects import execution_times
+from admission.objects import execution_times, run_times
 from admission.reasons.next_steps import Code
 from admission.scheduling import model, podsets, starts
 from admission.scheduling.decisions import Wait
@@ -40,6 +40,7 @@ from admission.scheduling.model import FlavorQuotas, QueueingStrategy, ResourceG
 from admission.scheduling.overview import CohortOverview, Overview, QueueOverview
 from admission.scheduling.pending import Pending, PendingSnapshot
 from admission.scheduling.podsets import PODS, Demand
+from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.starts import Candidate, Choices, Prospect, QuotaEnd, Usage
 
 _MOST_WAITING: Final = 2_000
@@ -178,6 +179,32 @@ def of_read(read: Read, queues: Iterable[Queue], now: datetime) -> Starts:
     return {key: start for key, start in times.items() if _has_all_quota(read, key)}
 
 
+def held_without_limit(read: Read, queues: Iterable[Queue]) -> frozenset[WorkloadKey]:
+    """Return who waits for quota alone where work without a time limit holds some of it.
+
+    Args:
+        read: queues, Workloads and LocalQueues.
+        queues: ClusterQueues with those who wait there.
+    """
+    held: set[ClusterQueueName] = set()
+    for holder in read.holding.values():
+        node = read.forest.queues.get(ClusterQueueName(holder.cluster_queue))
+        if node is None or node.name in held or _limit_of(read, holder) is not None:
+            continue
+        root = node.root()
+        held |= (
+            {leaf.name for leaf in root.leaves()} if isinstance(root, CohortNode) else {node.name}
+        )
+    return frozenset(
+        place.key
+        for queue in queues
+        for place in queue.waiting
+        if place.reason in _QUOTA_ONLY
+        and not place.never
+        and read.cluster_queue_of(place.namespace, place.local_queue) in held
+    )
+
+
 def _estimated(
     forest: CohortHierarchy, ends: Iterable[QuotaEnd], lines: starts.Lines, now: datetime
 ) -> Starts:
@@ -302,12 +329,7 @@ def _is_certain(wait: Wait | None, choices: Choices) -> bool:
 
 def _ends_of(read: Read) -> Iterator[QuotaEnd]:
     for holder in read.holding.values():
-        workload = read.workloads[holder.key]
-        limit = execution_times.run_limit(
-            workload,
-            read.queues.get(holder.cluster_queue),
-            read.locals_.get((holder.local_queue.namespace, holder.local_queue.name)),
-        )
+        workload, limit = read.workloads[holder.key], _limit_of(read, holder)
         end = None if holder.surges else execution_times.execution_end(workload, limit)
         if end is not None:
             yield QuotaEnd(
@@ -315,6 +337,14 @@ def _ends_of(read: Read) -> Iterator[QuotaEnd]:
                 usage=tuple(sorted(holder.usage.items())),
                 at_us=int(end.timestamp()) * 1_000_000,
             )
+
+
+def _limit_of(read: Read, holder: ReservingWorkload) -> run_times.Limit | None:
+    return execution_times.run_limit(
+        read.workloads[holder.key],
+        read.queues.get(holder.cluster_queue),
+        read.locals_.get((holder.local_queue.namespace, holder.local_queue.name)),
+    )
 
 
 def _candidate_of(read: Read, node: QueueNode, place: Place) -> Candidate:

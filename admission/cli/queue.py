@@ -14,6 +14,7 @@ from admission.answers.subjects import similar
 from admission.answers.waiting import Place, Queue
 from admission.base import durations, names, quantity
 from admission.base.json_answers import ErrorCode
+from admission.base.names import WorkloadKey
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
@@ -25,8 +26,8 @@ _ESTIMATES: Final = (
     "comes that goes first"
 )
 _NO_ESTIMATES: Final = (
-    "note: when they start is known only where what holds their quota has a time limit: the label "
-    f"{names.MAX_EXEC_TIME_LABEL}"
+    "note: when they start is not known, as some of what holds their quota has no time limit: the "
+    f"label {names.MAX_EXEC_TIME_LABEL}, or the annotation {names.MAXIMUM_RUN_TIME} of a queue"
 )
 _COLUMNS: Final = (
     TableColumn("PLACE", right=True),
@@ -86,7 +87,8 @@ def queue(
     for number, line in enumerate(queues):
         if number:
             click.echo("")
-        showing = _Showing(starts, now, every=all_resources, is_whole=not read.missing)
+        unlimited = estimates.held_without_limit(read, [line])
+        showing = _Showing(starts, now, every=all_resources, unlimited=unlimited)
         asking.say(_lines(line, limit, width, showing))
     if not queues:
         click.echo("Nobody waits in a queue that you may read.")
@@ -134,13 +136,13 @@ class _Showing:
         starts: estimates of when they start.
         now: the present.
         every: whether all resources are shown.
-        is_whole: whether all was read that estimates need.
+        unlimited: who waits for quota that work without a time limit holds.
     """
 
     starts: Starts
     now: datetime
     every: bool
-    is_whole: bool
+    unlimited: frozenset[WorkloadKey]
 
 
 def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[str]:
@@ -168,7 +170,7 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
         yield from tables.with_texts(lines, [place.message for place in shown], width)
         if has_estimate:
             yield from tables.sentence(_ESTIMATES, width, "  ")
-        elif showing.is_whole and len(never) < len(queue.waiting):
+        elif not showing.unlimited.isdisjoint(place.key for place in shown):
             yield from tables.sentence(_NO_ESTIMATES, width, "  ")
     if len(shown) < len(queue.waiting):
         rest = len(queue.waiting) - len(shown)

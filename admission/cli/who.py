@@ -291,7 +291,9 @@ def _verdict(result: _Found) -> str:
         return "Nobody holds quota that you may read."
     if not result.holders:
         return f"{result.kind} {result.name} holds nothing"
-    subject = "everybody" if result.kind == _EVERYTHING else f"{result.kind} {result.name}"
+    subject = f"{result.kind} {result.name}"
+    if result.kind == _EVERYTHING:
+        subject = "all that you may read" if result.missing else "everybody"
     return f"{subject}: {_sums(_quota(result.holders))} held, {number}"
 
 

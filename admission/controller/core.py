@@ -556,11 +556,18 @@ class Core:
             self._prices.hold_to(name, present)
         if self._inventory.take_resized():
             self._pending_conditions.set_resized()
-        for flavor in sorted(self._inventory.take_looked_at()):
-            self._statuses.mark(api_requests.QueueKey(resources.RESOURCE_FLAVORS.kind, "", flavor))
+        flavors: Iterable[str] = self._inventory.take_looked_at()
+        if not self._fitting.are_nodes_known and self._are_nodes_looked_at():
+            self._fitting.are_nodes_known, flavors = True, self._configuration.flavors
+        for flavor in sorted(flavors):
+            self._statuses.mark_flavor(flavor)
         told_otherwise = (self._inventory, self._prices, self._running)
         for name in sorted({name for source in told_otherwise for name in source.take_reworded()}):
             self._statuses.mark(api_requests.QueueKey(resources.CLUSTER_QUEUES.kind, "", name))
+
+    def _are_nodes_looked_at(self) -> bool:
+        """Return whether all is listed that says what nodes have, and was looked at since."""
+        return self._mirrors[resources.RESOURCE_SLICES].synced and self._inventory.is_current
 
     # ------------------------------------------------------------------------------ answering
 

@@ -5,7 +5,8 @@ keeps the parts that feed the role hash as they were written.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -96,6 +97,8 @@ class ReviewedPod(View, frozen=True, kw_only=True):
 
 
 _AS_POD: Final = structs.converter(ReviewedPod)
+_MOST_MEMBERS: Final = 500
+"""Of an affinity, so that a review takes little time (ADR 0113)."""
 _AS_AFFINITY: Final = structs.converter(views.Affinity)
 
 
@@ -109,13 +112,28 @@ def from_dict(document: Mapping[str, Any]) -> ReviewedPod:
 
 
 def required_affinity(pod: ReviewedPod) -> Affinity | None:
-    """Return the required node affinity of a pod; None where there is none that can be read."""
-    if pod.spec.affinity is None:
+    """Return the required node affinity of a pod, as far as a review can look at it.
+
+    Return None where there is none, none that can be read, or one with too many members.
+    """
+    if pod.spec.affinity is None or not _is_small(pod.spec.affinity):
         return None
     try:
         return values.required_affinity(_AS_AFFINITY(pod.spec.affinity), "spec.affinity")
     except (msgspec.ValidationError, InvalidValueError):
         return None  # the API server refuses it
+
+
+def _is_small(document: Any) -> bool:
+    """Return whether a document has few members in all, at every depth; it looks at no more."""
+    left, count = [document], 0
+    while left and count <= _MOST_MEMBERS:
+        node = left.pop()
+        members = node.values() if isinstance(node, dict) else node
+        if isinstance(members, Iterable) and not isinstance(members, str):
+            count += len(node)
+            left += itertools.islice(members, _MOST_MEMBERS)
+    return count <= _MOST_MEMBERS
 
 
 def devices_digest(pod: ReviewedPod) -> str:

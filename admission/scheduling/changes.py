@@ -1,18 +1,20 @@
-"""The objects whose status may have changed since the last call."""
+"""The objects whose status or metadata may have changed since the last call."""
 
 from dataclasses import dataclass
 
-from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey
+from admission.base.names import ClusterQueueName, CohortName, FlavorName, LocalQueueKey
 from admission.scheduling.hierarchy import CohortNode, QueueNode, QuotaNode, members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """Objects whose status may have changed."""
+    """Objects whose status or metadata may have changed."""
 
     cluster_queues: frozenset[ClusterQueueName] = frozenset()
     local_queues: frozenset[LocalQueueKey] = frozenset()
     cohorts: frozenset[CohortName] = frozenset()
+    flavors: frozenset[FlavorName] = frozenset()
+    """In which nodes decide otherwise than before."""
 
 
 class Changes:
@@ -22,6 +24,7 @@ class Changes:
         self._queues: set[ClusterQueueName] = set()
         self._locals: set[LocalQueueKey] = set()
         self._cohorts: set[CohortName] = set()
+        self._flavors: set[FlavorName] = set()
         self._edited: dict[int, QuotaNode] = {}
 
     def queue(self, name: ClusterQueueName) -> None:
@@ -31,6 +34,10 @@ class Changes:
     def local(self, key: LocalQueueKey) -> None:
         """Note that a LocalQueue changed."""
         self._locals.add(key)
+
+    def flavor(self, name: FlavorName) -> None:
+        """Note that nodes decide otherwise in a flavor."""
+        self._flavors.add(name)
 
     def tree(self, node: QuotaNode | None) -> None:
         """Note that what a node holds has changed, and so the sums of everything above."""
@@ -65,9 +72,11 @@ class Changes:
             cluster_queues=frozenset(self._queues),
             local_queues=frozenset(self._locals),
             cohorts=frozenset(self._cohorts),
+            flavors=frozenset(self._flavors),
         )
         self._queues.clear()
         self._locals.clear()
         self._cohorts.clear()
+        self._flavors.clear()
         self._edited.clear()
         return changed

@@ -27,12 +27,9 @@ def are_selected(
             return False
     if affinity is None:
         return True
-    terms = [_about(term, labels) for term in affinity]
-    if not all(terms):
-        return True
-    return (
-        any(all(requirement.matches(labels) for requirement in term) for term in terms)
-        or not terms
+    terms = (_about(term, labels) for term in affinity)
+    return not affinity or any(
+        all(requirement.matches(labels) for requirement in term) for term in terms
     )
 
 

@@ -751,6 +751,7 @@ class SchedulerState:
     def _promise_again(self, now_us: int) -> None:
         """Promise places anew in flavors in which nodes decide otherwise than before."""
         for flavor in self.places.take_turned():
+            self._changes.flavor(flavor)
             for name in self._supplies.listing(flavor):
                 node = self.forest.queues.get(name)
                 for key in tuple(node.workloads) if node is not None else ():

@@ -312,8 +312,8 @@ def _about_part(part: CreatedPods, queue: ClusterQueue, lister: Lister) -> Itera
         flavors = _selected(part.pod, group, lister)
         if not flavors:
             yield _matches_no_flavor(part, queue, group)
-        elif nodes := _beyond_nodes(requested, of_pod, flavors, lister):
-            yield _larger_than_nodes(nodes, part)
+        elif nodes := _beyond_nodes(requested, of_pod, queue.metadata.name, flavors, lister):
+            yield _larger_than_nodes(nodes, part, queue.metadata.name, lister)
         elif not _fits_own_quota(requested, flavors, facts):
             yield from _too_big(requested, part, queue.metadata.name, flavors, lister)
 
@@ -335,11 +335,18 @@ def _selected(pod: ReviewedPod, group: ResourceGroupSpec, lister: Lister) -> tup
 
 
 def _beyond_nodes(
-    requested: Iterable[str], of_pod: Mapping[str, int], flavors: Iterable[str], lister: Lister
+    requested: Iterable[str],
+    of_pod: Mapping[str, int],
+    queue: str,
+    flavors: Iterable[str],
+    lister: Lister,
 ) -> tuple[causes.LargestNode, ...]:
-    """Return what one pod asks of a device that no node of the flavors has; empty if one may."""
-    listed = tuple(flavors)
+    """Return what one pod asks of a device that no node of the flavors has; empty if one may.
+
+    Flavors of which the queue can have nothing do not count.
+    """
     for resource in requested:
+        listed = [flavor for flavor in flavors if lister.most(queue, flavor, resource) != 0]
         nodes = tuple(
             causes.LargestNode(resource, flavor, of_pod[resource], has)
             for flavor in listed
@@ -359,10 +366,14 @@ def _largest_node(flavor: str, resource: str, lister: Lister) -> int | None:
     return caps.readable(view.metadata, names.LARGEST_NODE).get(ResourceName(resource))
 
 
-def _larger_than_nodes(nodes: Sequence[causes.LargestNode], part: CreatedPods) -> _Verdict:
-    amount = quantity.from_canonical(nodes[0].resource, max(node.has for node in nodes))
-    step = f"{part.named}ask for at most {amount} in one pod"
-    return _Verdict(sentences.exceeds_largest_node(nodes), step)
+def _larger_than_nodes(
+    nodes: Sequence[causes.LargestNode], part: CreatedPods, queue: str, lister: Lister
+) -> _Verdict:
+    """One pod gets no more than the largest node has, and no more than the queue can have."""
+    limits = [(node.has, lister.most(queue, node.flavor, node.resource)) for node in nodes]
+    amount = max(has if most is None else min(has, most) for has, most in limits)
+    step = f"ask for at most {quantity.from_canonical(nodes[0].resource, amount)} in one pod"
+    return _Verdict(sentences.exceeds_largest_node(nodes), f"{part.named}{step}")
 
 
 def _matches_no_flavor(
@@ -516,7 +527,7 @@ def _behind(
     demands = [
         (part.pod, {r: part.count * v for r, v in _wanted(part.pod).items()}) for part in parts
     ]
-    if _goes_past(queue) and has_room(demands, queue, lister):
+    if _goes_past(queue) and not _lacks_devices(queue) and _has_room(demands, queue, lister):
         return
     line_of_others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
     where = f"ClusterQueue {queue.metadata.name}"
@@ -529,12 +540,20 @@ def _rounded(number: int) -> int:
     return (number + step // 2) // step * step
 
 
+def _lacks_devices(queue: ClusterQueue) -> bool:
+    """Return whether the queue promises more GPUs than exist: it may not have all that is free."""
+    return any(
+        condition.type == conditions.CAPACITY_SUFFICIENT and condition.status == "False"
+        for condition in queue.status.conditions or ()
+    )
+
+
 def _goes_past(queue: ClusterQueue) -> bool:
     """Return whether those that fit go past those that do not."""
     return queue.spec.queueing_strategy != model.QueueingStrategy.STRICT_FIFO
 
 
-def has_room(
+def _has_room(
     demands: Iterable[tuple[ReviewedPod, Mapping[str, int]]], queue: ClusterQueue, lister: Lister
 ) -> bool:
     """Return whether all of it fits now, borrowing included, by what the statuses say.
@@ -563,6 +582,43 @@ def has_room(
     return True
 
 
+def may_wait_one_by_one(
+    pod: ReviewedPod,
+    amounts: Mapping[str, int],
+    coming: int,
+    in_all: int,
+    local_queue: LocalQueue | None,
+    queue: ClusterQueue,
+    lister: Lister,
+) -> bool:
+    """Return whether equal pods that are admitted one by one may have to wait.
+
+    Args:
+        pod: one of them.
+        amounts: what each of them asks for that is counted.
+        coming: how many are created.
+        in_all: how many there are then.
+        local_queue: where they ask.
+        queue: its ClusterQueue.
+        lister: what was last seen of the cluster.
+    """
+    if _lacks_devices(queue) or (queue.status.pending_workloads and not _goes_past(queue)):
+        return True
+    for metadata, key, _ in _cap_places(local_queue, queue):
+        limits = caps.readable(metadata, key)
+        if any(in_all * amounts.get(resource, 0) > limit for resource, limit in limits.items()):
+            return True
+    for group in queue.spec.resource_groups or ():
+        covered = {r: amounts[r] for r in group.covered_resources if amounts.get(r)}
+        free = [
+            {r: lister.free(queue.metadata.name, flavor, r) or 0 for r in covered}
+            for flavor in _selected(pod, group, lister)
+        ]
+        if covered and _at_once(covered, free, is_one_pod=True) < coming:
+            return True
+    return False
+
+
 def _asked(parts: Sequence[CreatedPods]) -> dict[str, int]:
     """Return what all parts together ask for."""
     totals: dict[str, int] = {}
@@ -576,26 +632,28 @@ def _over_caps(
     parts: Sequence[CreatedPods], local_queue: LocalQueue | None, queue: ClusterQueue
 ) -> Iterator[_Verdict]:
     """Yield what all parts together ask for beyond a cap; the first cap that is too low."""
-    requested, name = _asked(parts), queue.metadata.name
-    places = [
-        (queue.metadata, names.MAX_PER_USER, CapPlace(name, "", names.UNKNOWN_REQUESTER, "")),
-    ]
-    if local_queue is not None:
-        metadata = local_queue.metadata
-        places += [
-            (
-                metadata,
-                names.MAX_PER_USER,
-                CapPlace(name, metadata.name, names.UNKNOWN_REQUESTER, ""),
-            ),
-            (metadata, names.MAX_IN_USE, CapPlace(name, metadata.name, "", "")),
-        ]
-    for metadata, key, place in places:
+    requested = _asked(parts)
+    for metadata, key, place in _cap_places(local_queue, queue):
         for resource, limit in sorted(caps.readable(metadata, key).items()):
             if requested.get(resource, 0) > limit and _is_covered(resource, queue):
                 exceeded = causes.ExceedsCap(place, resource, requested[resource], limit)
                 yield _Verdict(sentences.text(exceeded), "ask for less, or have the cap raised")
                 return
+
+
+def _cap_places(
+    local_queue: LocalQueue | None, queue: ClusterQueue
+) -> list[tuple[views.ObjectMeta, str, CapPlace]]:
+    """Return where caps may stand: the metadata, the key of the annotation, and whom it limits."""
+    name, user = queue.metadata.name, names.UNKNOWN_REQUESTER
+    places = [(queue.metadata, names.MAX_PER_USER, CapPlace(name, "", user, ""))]
+    if local_queue is not None:
+        metadata = local_queue.metadata
+        places += [
+            (metadata, names.MAX_PER_USER, CapPlace(name, metadata.name, user, "")),
+            (metadata, names.MAX_IN_USE, CapPlace(name, metadata.name, "", "")),
+        ]
+    return places
 
 
 def _wanted(pod: ReviewedPod) -> Mapping[str, int]:

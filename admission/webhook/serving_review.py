@@ -8,7 +8,7 @@ exists is not rolled out anew.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,6 @@ from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import cluster_queue, limit_range, role_hash
-from admission.objects.cluster_queue import ClusterQueue
 from admission.owners import deployment, serving
 from admission.owners.review import Template
 from admission.owners.serving import Serving
@@ -95,10 +94,9 @@ def mutate(
         *new.written(),
         *(operation for template in templates for operation in _reach(queued, template, marks)),
     )
-    advice, _ = admission_warnings.about_queue(placement, context, lister)
     is_new = old is None or _queue(old) != queue
     is_larger = old is not None and _replicas(new) > _replicas(old)
-    is_rolled_out = old is None or old.spec != new.spec
+    is_rolled_out = old is None or _but_replicas(old) != _but_replicas(new)
     parts, refused = (
         _created_pods(new, templates, placement, context, rules, lister)
         if is_new or is_larger or is_rolled_out
@@ -118,7 +116,9 @@ def mutate(
     if is_rolled_out:
         verdict = "" if old is None else "May wait: "
         added = _replicas(new) - (0 if old is None or is_new else _replicas(old))
-        about_rollout = _about_rollout(verdict, new, parts, max(0, added), advice, rules, lister)
+        about_rollout = _about_rollout(
+            verdict, new, parts, max(0, added), placement, context, rules, lister
+        )
         warnings = (*warnings, *about_rollout)
     return ReviewOutcome(standing=ManagementState.QUEUED, operations=operations, warnings=warnings)
 
@@ -196,6 +196,11 @@ def _admission_warnings(
     return _Hints((*refused, *queued), many)
 
 
+def _but_replicas(owner: Serving) -> dict[str, Any]:
+    """Return what of its spec says how its pods are, and how they are replaced."""
+    return {key: value for key, value in owner.spec.items() if key != "replicas"}
+
+
 def _replicas(owner: Serving) -> int:
     return owner.number(serving.REPLICAS, 1)
 
@@ -214,7 +219,8 @@ def _about_rollout(
     owner: Serving,
     parts: list[admission_warnings.CreatedPods],
     added: int,
-    queue: ClusterQueue | None,
+    placement: QueueingResult,
+    context: Context,
     rules: Rules,
     lister: Lister,
 ) -> Iterator[str]:
@@ -224,16 +230,21 @@ def _about_rollout(
     or room beside the pods that are to come (`added`).
     """
     surge = deployment.surge(owner.spec) if owner.of.replaces else 0
-    if not surge or queue is None:
+    queue = admission_warnings.about_queue(placement, context, lister)[0] if surge else None
+    if queue is None:
         return
+    local_queue = lister.local_queue(context.namespace, placement.queue)
     counts: dict[str, int] = {}
     for fr, value in cluster_queue.surge_quota(queue).items():
         counts[fr.resource] = max(value, counts.get(fr.resource, 0))
     for part in parts:
         each = requests.amounts(part.pod, rules.managed)
         lacking = sorted((n, surge * v) for n, v in each.items() if surge * v > counts.get(n, 0))
-        soon = {name: (surge + added) * each[name] for name, _ in lacking}
-        if not lacking or admission_warnings.has_room([(part.pod, soon)], queue, lister):
+        amounts = {name: each[name] for name, _ in lacking}
+        coming = surge + added
+        if not lacking or not admission_warnings.may_wait_one_by_one(
+            part.pod, amounts, coming, _replicas(owner) + surge, local_queue, queue, lister
+        ):
             continue
         shortage = ", ".join(f"{value} {name}" for name, value in lacking)
         where = f" in ClusterQueue {queue.metadata.name}"

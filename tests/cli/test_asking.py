@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from admission.base import names
+from admission.base import names, patches
 from admission.base.causes import QuotaInUse, QuotaTooSmall
 from admission.cli import asking
 from admission.cli import main as whole
@@ -126,10 +126,6 @@ def test_queue_shows_places_in_their_order(world: World) -> None:
         ["1", "2", GPU, "ml/workload/soon"], ["2", "1", GPU, "ml/workload/late"],
     ]  # fmt: skip
     assert any(line.startswith("note: places follow priority and time") for line in lines)
-    assert (
-        "note: when they start is known only where what holds their quota has a time limit: the"
-        " label kueue.x-k8s.io/max-exec-time-seconds"
-    ) in lines
 
 
 def test_ages_follow_the_clock_that_the_command_was_called_with(world: World) -> None:
@@ -161,6 +157,18 @@ def timed(tmp_path: Path) -> Iterator[World]:
             made["spec"]["priority"] = priority
             found.add(made)
         yield found
+
+
+def test_queue_says_why_nothing_is_known_of_when_they_start(timed: World) -> None:
+    note = (
+        "note: when they start is not known, as some of what holds their quota has no time limit:"
+        " the label kueue.x-k8s.io/max-exec-time-seconds, or the annotation"
+        " gpu-admission.dev/maximum-run-time of a queue"
+    )
+    assert note not in timed.lines("queue", "research")
+    endless = patches.merge({"spec": {"maximumExecutionTimeSeconds": None}})
+    timed.store.patch(resources.WORKLOADS, "w", endless, "ml")
+    assert note in timed.lines("queue", "research")
 
 
 def test_queue_estimates_when_somebody_starts_and_says_on_what_that_depends(timed: World) -> None:

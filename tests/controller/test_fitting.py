@@ -15,6 +15,7 @@ from tests.controller.test_capacity import add, bind, make_world, node
 from tests.controller.world import World
 
 NO_NODE = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+AUTOSCALED = {"karpenter.sh/nodepool": "gpus"}
 TOO_BIG = "Too big: a pod asks 16 a100, the largest node has 8"
 
 
@@ -263,24 +264,76 @@ def test_a_flavor_says_how_large_its_largest_node_is_and_follows_it() -> None:
     assert told_of_nodes(made) is None
 
 
-@pytest.mark.parametrize("how", ["none yet", "scaled", "Tell"])
-def test_a_flavor_to_which_larger_nodes_may_come_says_nothing_of_them(how: str) -> None:
-    labels = {"karpenter.sh/nodepool": "gpus"} if how == "scaled" else {}
-    nodes = [] if how == "none yet" else [node("n0", gpu=2, labels=labels)]
-    made = world(*nodes, placement="Tell" if how == "Tell" else "")
+@pytest.mark.parametrize(
+    ("placement", "labels", "told"),
+    [
+        ("", {}, "nvidia.com/gpu=2"),
+        ("", AUTOSCALED, None),
+        ("Enforce", AUTOSCALED, "nvidia.com/gpu=2"),
+        ("Tell", {}, None),
+        ("Off", {}, None),
+    ],
+)
+def test_a_flavor_says_how_large_its_nodes_are_where_they_decide(
+    placement: str, labels: dict[str, str], told: str | None
+) -> None:
+    made = world(node("n0", gpu=2, labels=labels), placement=placement)
     made.pass_time(6)
-    assert told_of_nodes(made) is None
+    assert told_of_nodes(made) == told
 
 
-def test_a_flavor_that_gets_a_node_by_an_autoscaler_takes_back_what_it_says() -> None:
+@pytest.mark.parametrize("gpus", [0, 8])
+def test_a_flavor_takes_back_what_it_says_while_an_autoscaler_adds_nodes(gpus: int) -> None:
     made = world(node("n0", gpu=8))
     assert told_of_nodes(made) == "nvidia.com/gpu=8"
 
-    made.store.create(resources.NODES, node("n1", gpu=8, labels={"karpenter.sh/nodepool": "gpus"}))
+    made.store.create(resources.NODES, node("n1", gpu=gpus, labels=AUTOSCALED))
     made.settle()
     made.pass_time(6)
-
     assert told_of_nodes(made) is None
+
+    made.store.delete(resources.NODES, "n1")
+    made.settle()
+    made.pass_time(6)
+    assert told_of_nodes(made) == "nvidia.com/gpu=8"
+
+
+def test_nodes_that_are_cordoned_or_tainted_are_as_large_as_before() -> None:
+    tainted = node("n2", gpu=16)
+    tainted["spec"] = {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}
+    made = world(node("n0", gpu=4), node("n1", gpu=8), tainted)
+    assert told_of_nodes(made) == "nvidia.com/gpu=16"
+    made.store.delete(resources.NODES, "n2")
+    made.store.patch(resources.NODES, "n1", patches.merge({"spec": {"unschedulable": True}}))
+    made.settle()
+    made.pass_time(6)
+    assert told_of_nodes(made) == "nvidia.com/gpu=8"
+
+
+def test_a_new_leader_says_nothing_before_it_knows_what_nodes_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = world(node("n0", gpu=8))
+    made.pass_time(6)
+    successor = made.restarted()
+    with monkeypatch.context() as unlisted:
+        unlisted.setattr(successor.core, "_are_nodes_looked_at", lambda: False)
+        successor.store.delete(resources.NODES, "n0")
+        successor.settle()
+        successor.pass_time(20)
+        assert told_of_nodes(successor) == "nvidia.com/gpu=8"
+        assert WritePurpose.KEEP_METADATA not in {write.operation for write in successor.sent}
+    successor.settle()  # a list comes
+    assert told_of_nodes(successor) is None
+
+
+def test_nodes_are_known_once_what_they_publish_was_listed_and_looked_at() -> None:
+    made = world(node("n0", gpu=8))
+    assert made.core._are_nodes_looked_at()
+    made.core._mirrors[resources.RESOURCE_SLICES].forget_sync()
+    assert not made.core._are_nodes_looked_at()
+    made.settle()
+    assert made.core._are_nodes_looked_at()
 
 
 def test_what_a_flavor_says_of_its_nodes_is_put_right_and_wakes_nobody() -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from admission.base import names
-from admission.objects import views
+from admission.objects import reviewed_pod, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort, CohortSpec
 from admission.objects.resource_flavor import ResourceFlavor
@@ -406,6 +406,41 @@ def test_pods_of_an_owner_are_judged_one_by_one_against_the_largest_node() -> No
     )
     queue = cluster.cluster_queues["gpus"]
     assert list(admission_warnings._about_part(part, queue, cluster)) == []
+
+
+def test_a_pod_is_not_told_to_ask_for_more_than_its_queue_can_give() -> None:
+    cluster = make_labelled_pools({"h100": f"{GPU}=12"})
+    (text,) = warnings(cluster, gpus=16, **select("h100"))
+    assert text == (
+        "Too big: a pod asks 16 h100, the largest node has 12. Ask for at most 8 in one pod"
+    )
+
+
+def test_a_flavor_of_which_the_queue_has_nothing_does_not_count() -> None:
+    quotas = {"cpu": {GPU: "0"}, "a100": {GPU: "16"}}
+    marks = {names.LARGEST_NODE: f"{GPU}=4"}
+    flavors = {
+        "cpu": flavor_view("cpu"),
+        "a100": msgspec.convert(make_flavor("a100", annotations=marks), ResourceFlavor),
+    }
+    queue = cluster_queue_view(quotas)
+    cluster = make_cluster("default", cluster_queues={"gpus": queue}, flavors=flavors)
+    (text,) = warnings(cluster, gpus=8)
+    assert text.startswith("Too big: a pod asks 8 a100, the largest node has 4.")
+
+
+@pytest.mark.parametrize("shape", ["terms", "expressions", "values"])
+def test_an_affinity_with_many_members_is_not_looked_at(shape: str) -> None:
+    """So that a review takes little time; the flavors count as if the pod selected all."""
+    many = 20_000
+    values = [f"v{index}" for index in range(many if shape == "values" else 1)]
+    expression: dict[str, Any] = {"key": "gpu", "operator": "In", "values": values}
+    term = {"matchExpressions": [expression] * (many if shape == "expressions" else 1)}
+    terms: list[Any] = [term] * (many if shape == "terms" else 1)
+    affinity: dict[str, Any] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+    pod = read(make_pod(gpus=1, affinity=affinity))
+    assert reviewed_pod.required_affinity(pod) is None
+    assert warnings(make_labelled_pools(), affinity=affinity) == ()
 
 
 def test_an_affinity_that_the_api_server_refuses_is_not_judged() -> None:

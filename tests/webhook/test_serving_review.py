@@ -8,13 +8,13 @@ import jsonpatch
 import msgspec
 import pytest
 
-from admission.base import fielderrors, names
+from admission.base import conditions, fielderrors, names
 from admission.owners import serving
 from admission.webhook import admission_warnings, serving_review
 from admission.webhook.pod_review import ReviewOutcome
 from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
-from tests.builders.queues import cluster_queue_view, flavor_view
+from tests.builders.queues import cluster_queue_view, flavor_view, local_queue_view
 from tests.webhook.builders import NOW_US, RULES, Cluster, make_cluster
 
 Deployment = serving.document(serving.DEPLOYMENT)
@@ -268,13 +268,77 @@ def test_who_writes_a_deployment_that_surges_is_told_what_a_rolling_update_lacks
     assert about(0, document, document) == []
 
 
+def with_image(document: dict[str, Any], image: str = "serve:2") -> dict[str, Any]:
+    """The same with another image, as a rolling update brings it."""
+    changed = copy.deepcopy(document)
+    changed["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return changed
+
+
+def told_of_update(
+    new: dict[str, Any], cluster: Cluster, old: dict[str, Any] | None = None
+) -> list[str]:
+    return [text for text in mutate(new, cluster, old).warnings if "rolling update needs" in text]
+
+
+def make_rolling(replicas: int) -> dict[str, Any]:
+    document = make_deployment()
+    document["spec"] |= {"replicas": replicas, "strategy": ROLLING}
+    return document
+
+
 def test_replicas_that_are_added_count_beside_what_a_rolling_update_needs() -> None:
-    few, many = make_deployment(), make_deployment()
-    few["spec"] |= {"replicas": 2, "strategy": ROLLING}
-    many["spec"] |= {"replicas": 4, "strategy": ROLLING}
+    few, many = make_rolling(2), with_image(make_rolling(4))
     for free, is_told in ((2, True), (3, False)):
-        told = mutate(many, queue_with(a=free), few).warnings
-        assert any("rolling update needs 1" in text for text in told) is is_told
+        assert bool(told_of_update(many, queue_with(a=free), few)) is is_told
+
+
+@pytest.mark.parametrize(("before", "after_"), [(2, 4), (4, 2)])
+def test_a_change_of_the_number_of_replicas_updates_no_pod(before: int, after_: int) -> None:
+    assert told_of_update(make_rolling(after_), queue_with(a=0), make_rolling(before)) == []
+
+
+def test_the_pods_of_an_update_may_go_to_several_flavors() -> None:
+    assert told_of_update(make_rolling(10), queue_with(a=8, b=3)) == []
+    assert told_of_update(make_rolling(10), queue_with(a=8, b=2)) != []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "pending", "waits"),
+    [("StrictFIFO", 3, True), ("StrictFIFO", 0, False), ("BestEffortFIFO", 3, False)],
+)
+def test_in_a_strict_queue_the_pods_of_an_update_wait_behind_others(
+    strategy: str, pending: int, *, waits: bool
+) -> None:
+    cluster = queue_with(a=8)
+    queue = cluster_queue_view(
+        {"a": {names.GPU_RESOURCE: "8"}},
+        queueingStrategy=strategy,
+        status={"pendingWorkloads": pending},
+    )
+    cluster.cluster_queues = {"gpus": queue}
+    old = make_rolling(1)
+    assert bool(told_of_update(with_image(old), cluster, old)) is waits
+
+
+@pytest.mark.parametrize(("cap", "waits"), [(4, True), (5, False)])
+@pytest.mark.parametrize("key", [names.MAX_IN_USE, names.MAX_PER_USER])
+def test_a_cap_stops_a_rolling_update(key: str, cap: int, *, waits: bool) -> None:
+    cluster = queue_with(a=16)
+    marks = {key: f"{names.GPU_RESOURCE}={cap}"}
+    view = local_queue_view("batch", "gpus")
+    metadata = msgspec.structs.replace(view.metadata, annotations=marks)
+    cluster.local_queues = {("team-a", "batch"): msgspec.structs.replace(view, metadata=metadata)}
+    old = make_rolling(4)
+    assert bool(told_of_update(with_image(old), cluster, old)) is waits
+
+
+def test_a_queue_that_promises_more_than_exists_may_not_have_room() -> None:
+    cluster, old = queue_with(a=8), make_rolling(1)
+    short = {"type": conditions.CAPACITY_SUFFICIENT, "status": "False"}
+    queue = cluster_queue_view({"a": {names.GPU_RESOURCE: "8"}}, status={"conditions": [short]})
+    cluster.cluster_queues = {"gpus": queue}
+    assert told_of_update(with_image(old), cluster, old) != []
 
 
 @pytest.mark.parametrize(("queue", "is_named"), [("speech", True), ("q" * 120, False)])

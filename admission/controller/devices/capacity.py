@@ -425,16 +425,20 @@ class CapacityByFlavor:
             for resource in sorted(sums.parts["healthy"])
         }
 
-    def largest_nodes(self, flavor: str) -> dict[str, int]:
+    def largest_nodes(self, flavor: str, *, with_repelled: bool = False) -> dict[str, int]:
         """Return the most that one node of a flavor has of each device, sick ones included.
 
-        Nodes whose taint its pods do not tolerate are left out.
+        Args:
+            flavor: which nodes.
+            with_repelled: count nodes, too, whose taint its pods do not tolerate: they may be
+                cordoned for an hour, and some pods tolerate more than the others.
         """
         sums = self._sums.get(flavor)
         largest: dict[str, int] = {}
         for name in sums.nodes if sums else ():
             entry = self._nodes[name]
-            has = _EMPTY if flavor in entry.repelled else entry.capacity
+            is_left_out = flavor in entry.repelled and not with_repelled
+            has = _EMPTY if is_left_out else entry.capacity
             for resource in has.healthy.keys() | has.sick.keys():
                 amount = has.healthy.get(resource, 0) + has.sick.get(resource, 0)
                 largest[resource] = max(amount, largest.get(resource, 0))

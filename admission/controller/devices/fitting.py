@@ -18,11 +18,16 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, Workload
 from admission.reasons import sentences
 from admission.scheduling.decisions import Wait
+from admission.scheduling.model import Enforcement
 from admission.scheduling.places.enforcement import PodPlaces
 
 
 class Fitting:
-    """Tells of pods that no node can take."""
+    """Tells of pods that no node can take.
+
+    Attributes:
+        are_nodes_known: whether all nodes were listed, and what they publish of their devices.
+    """
 
     def __init__(self, inventory: NodeInventory, places: PodPlaces) -> None:
         """Prepare.
@@ -33,13 +38,18 @@ class Fitting:
         """
         self._inventory = inventory
         self._places = places
+        self.are_nodes_known = False
 
-    def largest_nodes(self, flavor: str) -> Mapping[str, int]:
-        """Return the most of each device that one node of a flavor has.
+    def largest_nodes(self, flavor: str) -> Mapping[str, int] | None:
+        """Return the most of each device that one node of a flavor has; None if not yet known.
 
-        Nothing is returned of a flavor to which larger nodes may come.
+        Nothing is returned of a flavor whose nodes do not decide what is admitted: larger ones may
+        come.
         """
-        if self._places.may_grow(FlavorName(flavor)):
+        if not self.are_nodes_known:
+            return None
+        decides = self._places.enforcement(FlavorName(flavor), has_devices=True)
+        if decides is not Enforcement.ENFORCE:
             return {}
         largest = self._inventory.largest_nodes(flavor)
         return {name: most for name, most in largest.items() if not gpu_resources.is_virtual(name)}

@@ -47,16 +47,18 @@ class _Seen(NamedTuple):
 
     Attributes:
         pieces: what is free, by resource.
-        largest: the most that one node has, by resource.
+        largest: the most that one node has that takes its pods, by resource.
+        hardware: the same of all its nodes, cordoned ones included.
         reasons: why GPUs do not count, or are counted with care; the first few.
     """
 
     pieces: Mapping[str, Fragmentation]
     largest: Mapping[str, int]
+    hardware: Mapping[str, int]
     reasons: tuple[str, ...]
 
 
-_NOTHING_SEEN: Final = _Seen({}, {}, ())
+_NOTHING_SEEN: Final = _Seen({}, {}, {}, ())
 
 
 def _ignore() -> None:
@@ -206,14 +208,19 @@ class NodeInventory:
         is_resized, self._is_resized = self._is_resized, False
         return is_resized
 
+    @property
+    def is_current(self) -> bool:
+        """Return whether the nodes of all flavors were looked at since the last change."""
+        return self._publishes_in() is None
+
     def take_looked_at(self) -> frozenset[str]:
         """Return the flavors whose nodes were looked at since the last call."""
         looked_at, self._looked_at = self._looked_at, frozenset()
         return looked_at
 
     def largest_nodes(self, flavor: str) -> Mapping[str, int]:
-        """Return the most of each device that one node of a flavor has."""
-        return self._of(flavor).largest
+        """Return the most of each device that one node of a flavor has, cordoned or not."""
+        return self._of(flavor).hardware
 
     def largest_node(self, flavor: str, resource: str) -> int | None:
         """Return the most of a device that one node of a flavor has; None if none has any."""
@@ -298,6 +305,7 @@ class NodeInventory:
         return _Seen(
             self._capacities.fragmentation(flavor),
             self._capacities.largest_nodes(flavor),
+            self._capacities.largest_nodes(flavor, with_repelled=True),
             tuple(reasons),
         )
 

@@ -71,7 +71,7 @@ class ObjectMetadata:
         state: SchedulerState,
         configuration: WatchedConfiguration,
         flow: FlowControl,
-        largest_nodes: Callable[[str], Mapping[str, int]],
+        largest_nodes: Callable[[str], Mapping[str, int] | None],
     ) -> None:
         """Have nothing to correct.
 
@@ -79,8 +79,8 @@ class ObjectMetadata:
             state: knows who reserves quota.
             configuration: the objects as last seen.
             flow: sends.
-            largest_nodes: returns the most of each device that a node of a flavor has; nothing
-                where that is not known.
+            largest_nodes: returns the most of each device that a node of a flavor has; None where
+                that is not known yet.
         """
         self._state = state
         self._configuration = configuration
@@ -109,8 +109,9 @@ class ObjectMetadata:
         if finalizers is not None:
             metadata["finalizers"] = list(finalizers)
         if key.kind == resources.RESOURCE_FLAVORS.kind:
-            text = _in_words(self._largest_nodes(key.name))
-            if text != view.metadata.annotation(names.LARGEST_NODE):
+            largest, present = self._largest_nodes(key.name), view.metadata.annotations or {}
+            text = None if largest is None else _in_words(largest)
+            if text is not None and text != present.get(names.LARGEST_NODE, ""):
                 metadata["annotations"] = {names.LARGEST_NODE: text or None}
         if metadata:
             operation = WritePurpose.KEEP_METADATA

@@ -59,7 +59,7 @@ class QueueStatuses:
         interval_seconds: float,
         accounting: KueueMetrics,
         about_gpus: tuple[AboutGpus, ...],
-        largest_nodes: Callable[[str], Mapping[str, int]],
+        largest_nodes: Callable[[str], Mapping[str, int] | None],
     ) -> None:
         self._state = state
         self._configuration = configuration
@@ -96,6 +96,8 @@ class QueueStatuses:
             self.mark(QueueKey(_LOCAL_QUEUE, *key))
         for cohort in sorted(changed.cohorts):
             self.mark(QueueKey(_COHORT, "", cohort))
+        for flavor in sorted(changed.flavors):
+            self.mark_flavor(flavor)
         for resource, namespace, name in self._configuration.take_touched():
             self.mark(QueueKey(resource.kind, namespace, name))
         for key in sorted(self._accounting.census.take_changed()):
@@ -107,6 +109,10 @@ class QueueStatuses:
         if local is not None:
             self.mark(QueueKey(_LOCAL_QUEUE, *key))
             self.mark(QueueKey(_CLUSTER_QUEUE, "", local.spec.cluster_queue))
+
+    def mark_flavor(self, name: str) -> None:
+        """Mark a flavor whose metadata may be stale."""
+        self.mark(QueueKey(resources.RESOURCE_FLAVORS.kind, "", name))
 
     def mark(self, key: QueueKey) -> None:
         """Mark an object whose status and metadata may be stale."""
