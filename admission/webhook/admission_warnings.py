@@ -371,7 +371,7 @@ def _larger_than_nodes(
 ) -> _Verdict:
     """One pod gets no more than the largest node has, and no more than the queue can have."""
     limits = [(node.has, lister.most(queue, node.flavor, node.resource)) for node in nodes]
-    amount = max(has if most is None else min(has, most) for has, most in limits)
+    amount = max(has if reach is None else min(has, reach) for has, reach in limits)
     step = f"ask for at most {quantity.from_canonical(nodes[0].resource, amount)} in one pod"
     return _Verdict(sentences.exceeds_largest_node(nodes), f"{part.named}{step}")
 
