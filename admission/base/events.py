@@ -26,8 +26,9 @@ class Event(NamedTuple):
         type: ``Normal`` or ``Warning``.
         reason: CamelCase word.
         note: a sentence.
-        cause: events about one object with the same type, reason and cause form one series, with
-            the note of the first event; if the cause is empty, events with the same note do.
+        cause: events about one object with the same type, reason and cause form one series, which
+            a new one follows once the note of the first is a minute old and no longer that of
+            the last; if the cause is empty, events with the same note form one.
     """
 
     type: str

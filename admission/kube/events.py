@@ -32,7 +32,7 @@ _DEFAULT_NAMESPACE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """What was reported; equal reports are one series, under the note of the first."""
+    """What was reported; equal reports are one series, with a new note once a minute at most."""
 
     namespace: str
     regarding: bytes
@@ -48,6 +48,7 @@ class _Known:
 
     Attributes:
         name: of the object.
+        note: of the object, which cannot change.
         count: how often it was reported, this time included.
         last: monotonic time of the last report.
         written: the count that the server knows.
@@ -55,6 +56,7 @@ class _Known:
     """
 
     name: str
+    note: str
     count: int
     last: float
     written: int
@@ -174,9 +176,9 @@ class EventRecorder(Events):
         now = self._clock.monotonic()
         known_report = self._known.pop(report, None)
         try:
-            if known_report is None or now - known_report.last > _SERIES_SECONDS:
+            if known_report is None or self._is_over(report, known_report, now):
                 name = self._create(report)
-                self._known[report] = _Known(name, 1, now, 1, now)
+                self._known[report] = _Known(name, report.note, 1, now, 1, now)
             else:
                 self._known[report] = self._counted(report, known_report, now)
         except errors.KubeError as error:
@@ -207,6 +209,12 @@ class EventRecorder(Events):
         if counted.written > 1 and not self._is_due(counted, now):
             return counted
         return self._write_series(report, counted, now)
+
+    def _is_over(self, report: _Report, report_state: _Known, now: float) -> bool:
+        """Return whether a report begins a series: a late one says what is no longer so."""
+        if now - report_state.last > _SERIES_SECONDS:
+            return True
+        return report.note != report_state.note and self._is_due(report_state, now)
 
     def _is_due(self, report_state: _Known, now: float) -> bool:
         return now - report_state.written_at >= _FLUSH_SECONDS
@@ -239,8 +247,9 @@ class EventRecorder(Events):
         except errors.NotFoundError:
             # Events live an hour on the server.
             return replace(
-                report_state, name=self._create(report), count=1, written=1, written_at=now
-            )
+                report_state, name=self._create(report), note=report.note, count=1, written=1,
+                written_at=now,
+            )  # fmt: skip
         return replace(report_state, written=report_state.count, written_at=now)
 
 

@@ -10,7 +10,12 @@ from admission.base import names, patches
 from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.reasons.next_steps import Code
-from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.queues import (
+    make_cluster_queue,
+    make_flavor,
+    make_group,
+    make_local_queue,
+)
 from tests.controller.test_capacity import add, bind, make_world, node
 from tests.controller.world import World
 
@@ -157,6 +162,26 @@ def test_an_admitted_pod_for_which_no_node_has_enough_free_says_so() -> None:
         "Admitted, but 0 of 1 pods are scheduled: a pod asks 2 a100, and no node has as many free;"
         f" {NO_NODE}"
     )
+
+
+def test_gpus_are_told_of_the_flavor_that_gives_them_and_not_of_that_of_the_cpu() -> None:
+    queue = make_cluster_queue(quota=8)
+    queue["spec"]["resourceGroups"].append(make_group({"any-node": {"cpu": "64"}}))
+    any_node = make_flavor("any-node", node_labels={})
+    made = make_world(
+        node("n0", gpu=2), node("n1", gpu=2), any_node, queue, make_local_queue(), placement="Tell"
+    )
+    for name, where in (("a", "n0"), ("b", "n1")):
+        made.add_pod(name, gpus=1, queue="team-a", requests={"cpu": "1"})
+        made.settle()
+        bind(made, name, where)
+    made.add_pod("wide", gpus=2, queue="team-a", requests={"cpu": "1"})
+    made.settle()
+    assert "wide" in made.admitted()
+
+    found = cannot_schedule(made, "wide")
+
+    assert "any-node" not in found.message
 
 
 def test_the_scheduler_is_quoted_alone_while_a_node_has_enough_free() -> None:

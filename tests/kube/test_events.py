@@ -112,17 +112,32 @@ def test_another_note_is_another_event():
     assert sorted(event["note"] for event in reporting.events()) == ["one", "two"]
 
 
-def test_reports_of_one_cause_are_one_series_under_the_first_note():
-    reporting = Reporting()
-    for victim in ("a", "b", "c"):
-        note = f"Preempted workload ml/{victim}"
-        reporting.recorder.event(
-            POD, Event("Normal", "PreemptedWorkload", note, cause="preemption")
-        )
+def waits(reporting: Reporting, *needs: int) -> list[tuple[str, int]]:
+    """Report that something waits for so much; the notes and counts of all events."""
+    for need in needs:
+        event = Event("Warning", "WaitingForQuota", f"needs {need}", cause="WaitingForQuota")
+        reporting.recorder.event(POD, event)
     reporting.recorder.drain()
     reporting.recorder.flush(everything=True)
-    (event,) = reporting.events()
-    assert (event["note"], event["series"]["count"]) == ("Preempted workload ml/a", 3)
+    found = reporting.events()
+    return sorted((one["note"], one.get("series", {"count": 1})["count"]) for one in found)
+
+
+def test_reports_of_one_cause_within_a_minute_are_one_series_under_the_first_note():
+    reporting = Reporting()
+    assert waits(reporting, 16, 8, 4) == [("needs 16", 3)]
+    reporting.clock.advance(59)
+    assert waits(reporting, 4) == [("needs 16", 4)]
+
+
+def test_a_report_with_another_note_begins_a_series_after_a_minute():
+    """So that no event tells at a new time what was so before."""
+    reporting = Reporting()
+    waits(reporting, 16)
+    reporting.clock.advance(61)
+    assert waits(reporting, 16) == [("needs 16", 2)]
+    reporting.clock.advance(61)
+    assert waits(reporting, 4, 4) == [("needs 16", 2), ("needs 4", 2)]
 
 
 def test_a_series_ends_after_six_quiet_minutes():

@@ -161,7 +161,7 @@ def large() -> Dashboard:
             for at in range(waits)
         ]
         for one in members:
-            shortage = _shortage(8, 2, 64, (f"team-{number // 2:04}", 24), ("serving", 16))
+            shortage = _shortage(8, 2, 64, (f"team-{number // 2:04}", 40), (name, 22))
             _wait(board, one, name, shortage)
         if members:
             board.known.add_line(name, *members)
@@ -195,7 +195,7 @@ def large() -> Dashboard:
     board.known.nodes = tuple(
         _node(
             f"gpu-{number:04}",
-            {f"team-{number % 40:04}": 3, f"team-{number % 7:04}": number % 6},
+            {f"team-{number % 40:04}": 5, f"team-{number % 7:04}": 2 + number // 4_996},
             rack=f"rack-{number // 32:03}", zone=f"eu-1{'abc'[number % 3]}",
             **({"healthy": 7} if number % 50 == 0 else {}),
         )

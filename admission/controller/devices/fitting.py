@@ -98,8 +98,7 @@ class Fitting:
         admission = workload.status.admission
         assigned = (admission.pod_set_assignments if admission else None) or ()
         flavors = {
-            assignment.name: dict.fromkeys((assignment.flavors or {}).values())
-            for assignment in assigned
+            assignment.name: _deciding((assignment.flavors or {},)) for assignment in assigned
         }
         pod_sets = workload.spec.pod_sets or ()
         deciding = _deciding(assignment.flavors or {} for assignment in assigned)

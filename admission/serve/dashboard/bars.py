@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from admission.base import amount
 from admission.base.names import FlavorName, FlavorResource, ResourceName
@@ -9,6 +10,8 @@ from admission.serve.dashboard import words
 
 FULL = 1_000
 """Width of a whole bar."""
+_BEYOND: Final = 100
+"""How far a bar goes on behind the end of its row, so that its own end is not seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,7 @@ class Awaited:
 
     Attributes:
         resource: the resource.
-        width: of the bar.
+        width: of the bar; one that is too long has no end within the row.
         asked: amount.
         text: the same in words.
     """
@@ -63,11 +66,19 @@ class Awaited:
 
 
 def awaited(resource: str, value: int, scale: int, limit: int = FULL) -> Awaited:
-    """Return what those that wait ask for, on the scale of the bars, at most ``limit`` wide."""
+    """Return what those that wait ask for, on the scale of the bars.
+
+    Args:
+        resource: the resource.
+        value: the sum that they ask for.
+        scale: the amount that a whole bar stands for.
+        limit: width of the row that is left.
+    """
     amount_ = _say(FlavorResource(FlavorName(""), ResourceName(resource)), value)
+    width = value * FULL // scale
     return Awaited(
         resource=short(resource),
-        width=max(2, min(_width(value, scale), limit - 2)),
+        width=max(2, width if width <= limit - 2 else limit + _BEYOND),
         asked=amount_,
         text=f"those that wait ask for {amount_} {short(resource)}",
     )

@@ -4,7 +4,7 @@ A node's cells are counts. Which GPU of a node a pod has is decided on the node,
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,27 +71,42 @@ class MapNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """Devices of one kind of some nodes; those of several kinds are never added up.
+
+    Attributes:
+        unit: what is counted, such as ``GPUs``.
+        total: how many exist.
+        free: those that are free.
+        hole: most that are free on one node.
+    """
+
+    unit: str
+    total: int
+    free: int
+    hole: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Nodes with the same value of a label.
 
     Attributes:
         value: of the label.
         nodes: how many.
-        total: GPUs that exist.
+        stocks: what they have, whole GPUs first.
+        total: devices that exist, for the parts of a bar.
         held: those that are not free and not sick.
         sick: those that do not count.
-        free: those that are free.
-        hole: most that are free on one node.
         drawn: the nodes of the page; empty where only groups are shown.
     """
 
     value: str
     nodes: int
+    stocks: tuple[Stock, ...]
     total: int
     held: int
     sick: int
-    free: int
-    hole: int
     drawn: tuple[MapNode, ...] = ()
 
 
@@ -146,22 +161,43 @@ def groups(
 
 def _group(value: str, nodes: Sequence[NodeStock], drawn: Mapping[str, MapNode]) -> Group:
     healthy = sum(_devices(node.healthy) for node in nodes)
-    free = [_devices(node.free) for node in nodes]
+    free = sum(_devices(node.free) for node in nodes)
     sick = sum(_devices(node.sick) for node in nodes)
     return Group(
         value=value,
         nodes=len(nodes),
+        stocks=tuple(_stocks(nodes)),
         total=healthy + sick,
-        held=healthy - sum(free),
+        held=healthy - free,
         sick=sick,
-        free=sum(free),
-        hole=max(free, default=0),
         drawn=tuple(drawn[node.name] for node in nodes if node.name in drawn),
     )
 
 
-def _devices(amounts: Mapping[str, int]) -> int:
-    return sum(n for name, n in amounts.items() if resources.is_device(name))
+def _stocks(nodes: Sequence[NodeStock]) -> Iterator[Stock]:
+    """Yield what nodes have of each kind of device."""
+    for unit, is_of_kind in (("GPUs", _is_whole), ("slices", _is_part)):
+        free = [_devices(node.free, is_of_kind) for node in nodes]
+        total = sum(
+            _devices(node.healthy, is_of_kind) + _devices(node.sick, is_of_kind) for node in nodes
+        )
+        if total:
+            yield Stock(unit=unit, total=total, free=sum(free), hole=max(free, default=0))
+
+
+def _is_part(resource: str) -> bool:
+    """Return whether a device is a slice or a share of a GPU."""
+    return resource == names.GPU_SHARED_RESOURCE or resource.startswith(names.MIG_RESOURCE_PREFIX)
+
+
+def _is_whole(resource: str) -> bool:
+    return not _is_part(resource)
+
+
+def _devices(
+    amounts: Mapping[str, int], is_of_kind: Callable[[str], bool] = resources.is_device
+) -> int:
+    return sum(n for name, n in amounts.items() if resources.is_device(name) and is_of_kind(name))
 
 
 def held_by_queue(nodes: Iterable[GpuNode]) -> dict[str, int]:
