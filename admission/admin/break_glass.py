@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from admission.admin import bypass_policies, holding, manifests
+from admission.admin import bypass_policies, holding, manifests, outside_quota
 from admission.admin.rendering import Document
 from admission.base import clock as clocks
 from admission.base import names, patches
@@ -20,6 +20,7 @@ from admission.config.derived import Settings
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, every_served
 from admission.kube.apply import Applied, Effect
+from admission.owners import integrations
 
 RECORD: Final = "gpu-admission-break-glass"
 """The ConfigMap that keeps what was taken away."""
@@ -54,8 +55,8 @@ class Status:
 
     Attributes:
         since: when the glass was broken, as RFC 3339; empty where it is whole.
-        outside: pods that were let run outside of quota and have not ended, as namespace/name,
-            sorted.
+        outside: what was let run outside of quota and has not ended, sorted: pods as
+            namespace/name, owners as namespace/kind/name.
     """
 
     since: str
@@ -126,23 +127,27 @@ def is_broken(api: Api, namespace: str) -> bool:
     return _record(api, namespace) is not None
 
 
-def status(api: Api, namespace: str) -> Status:
+def status(api: Api, settings: Settings) -> Status:
     """Return whether the glass is broken, and what runs outside of quota.
 
     Args:
         api: the cluster.
-        namespace: of the installation.
+        settings: the namespace of the installation, and the kinds that are held.
 
     Raises:
         KubeError: the API server refused.
     """
-    record = _record(api, namespace)
-    outside = (
+    record = _record(api, settings.namespace)
+    outside = [
         f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         for pod in every_served(api, resources.PODS)
         if names.OUTSIDE_QUOTA in (pod["metadata"].get("annotations") or {})
         and (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
-    )
+    ]
+    outside += [
+        f"{metadata.namespace}/{kind.lower()}/{metadata.name}"
+        for kind, metadata in outside_quota.let_run(api, integrations.kinds_of(settings))
+    ]
     return Status(
         since="" if record is None else record["data"][_SINCE], outside=tuple(sorted(outside))
     )

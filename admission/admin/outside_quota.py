@@ -231,6 +231,18 @@ class Releaser:
                 return True
 
 
+def let_run(api: Api, kinds: Kinds) -> Iterator[tuple[str, views.ObjectMeta]]:
+    """Yield kind and metadata of each owner that was let run outside of quota and has not ended.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    for integration, _, document in _queued_owners(api, kinds, EVERYTHING):
+        is_marked = bool(document.metadata.annotation(names.OUTSIDE_QUOTA))
+        if is_marked and integration.owner(integration.view(document)).finished() is None:
+            yield integration.kind.name, document.metadata
+
+
 def suspended_owners(api: Api, kinds: Kinds) -> Iterator[tuple[str, views.ObjectMeta]]:
     """Yield kind and metadata of each owner with a queue that is suspended and has not ended.
 

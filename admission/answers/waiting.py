@@ -146,11 +146,15 @@ def of(
     )
 
 
-def never_starting(read: Read) -> tuple[Place, ...]:
-    """Return all that wait and never start as they are, by namespace and name, without places."""
+def everywhere(read: Read) -> tuple[Place, ...]:
+    """Return all that wait, by namespace and name, without places."""
     wants = {key: place for key, place in read.values.items() if place.wants_quota}
-    places = _places(read, wants, ((0, key) for key in sorted(wants)))
-    return tuple(place for place in places if place.never)
+    return tuple(_places(read, wants, ((0, key) for key in sorted(wants))))
+
+
+def never_starting(read: Read) -> tuple[Place, ...]:
+    """Return those of `everywhere` that never start as they are."""
+    return tuple(place for place in everywhere(read) if place.never)
 
 
 def in_local_queue(queue: Queue, namespace: str, name: str) -> Queue:

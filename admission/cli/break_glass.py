@@ -12,7 +12,7 @@ import click
 from admission.admin import break_glass as glass
 from admission.admin import installation
 from admission.admin.outside_quota import EVERYTHING, Releaser, Selection
-from admission.cli import clusters, named, options, output, tables
+from admission.cli import clusters, named, options, output
 from admission.cli.install import show
 from admission.config import reading
 from admission.config.derived import Settings
@@ -111,7 +111,7 @@ Examples:
 def status(target: ApiServerTarget, config_file: Path | None, form: str) -> None:
     """Say whether new pods pass without quota, and which pods were let run."""
     with _connected(target, config_file) as (api, settings):
-        status_now = glass.status(api, settings.namespace)
+        status_now = glass.status(api, settings)
     if form == "json":
         output.print_json(asdict(status_now))
         return
@@ -121,10 +121,10 @@ def status(target: ApiServerTarget, config_file: Path | None, form: str) -> None
         if status_now.since
         else "the glass is whole: new GPU pods wait for quota"
     )
-    count = tables.counted(len(status_now.outside), "pod") if status_now.outside else "no pods"
-    click.echo(f"{count} let run outside of quota")
-    for pod in status_now.outside:
-        click.echo(f"  {pod}")
+    count = len(status_now.outside)
+    click.echo(f"let run outside of quota: {count or 'nothing'}")
+    for name in status_now.outside:
+        click.echo(f"  {name}")
 
 
 @break_glass.command(

@@ -182,7 +182,12 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
             width,
             "  ",
         )
-    yield from tables.sentence("next: what one of them waits for: kubectl gpu why POD", width)
+    if shown:
+        namespace, _, name = owning.shown(
+            shown[0].namespace, shown[0].owner, shown[0].workload
+        ).partition("/")
+        step = f"next: what one of them waits for: kubectl gpu why {name} -n {namespace}"
+        yield from tables.sentence(step, width)
 
 
 def _starts(place: Place, showing: _Showing) -> str:

@@ -137,8 +137,9 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
     namespace, _, local = name.rpartition("/")
     is_local = bool(read.cluster_queue_of(namespace or target.namespace, local))
     is_queue = name in read.known_queues or is_local
-    never = waiting.never_starting(read)
-    users = holders.users_called(name, _requesters(every, never))
+    waits_anywhere = waiting.everywhere(read)
+    never = tuple(place for place in waits_anywhere if place.never)
+    users = holders.users_called(name, _requesters(every, waits_anywhere))
     below = _below(read, name)
     meant = {
         "node": node is not None, "queue": is_queue, "cohort": bool(below),
@@ -190,9 +191,9 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
             return _Found("user", user, holders.of_user(every, user), read.missing, never=waits)
 
 
-def _requesters(every: Iterable[Holder], never: Iterable[Place]) -> Iterator[str]:
+def _requesters(every: Iterable[Holder], waits: Iterable[Place]) -> Iterator[str]:
     yield from (holder.requester for holder in every)
-    yield from (place.requester for place in never)
+    yield from (place.requester for place in waits)
 
 
 def _see(read: Read, namespace: str) -> str:
@@ -254,7 +255,10 @@ def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[s
     shown = result.holders[:limit] if limit else result.holders
     if shown:
         knows_pods = cluster.is_whole(result.missing, "Pod")
-        rows = [_row(holder, every=every, knows_pods=knows_pods) for holder in shown]
+        is_node = result.node is not None
+        rows = [
+            _row(holder, every=every, knows_pods=knows_pods, is_node=is_node) for holder in shown
+        ]
         yield from tables.table(_COLUMNS, rows, width)
     if len(shown) < len(result.holders):
         rest = len(result.holders) - len(shown)
@@ -288,7 +292,7 @@ def _verdict(result: _Found) -> str:
             parts.append(f"not usable: {sick or 'all'}{why}")
         return f"node {result.node.name}: {'; '.join(parts)}"
     if not result.holders and result.kind == _EVERYTHING:
-        return "Nobody holds quota that you may read."
+        return "Nobody holds quota" + (" that you may read" if result.missing else "")
     if not result.holders:
         return f"{result.kind} {result.name} holds nothing"
     subject = f"{result.kind} {result.name}"
@@ -327,13 +331,14 @@ def _quota(holders: Iterable[Holder]) -> dict[str, int]:
     return sums
 
 
-def _row(holder: Holder, *, every: bool, knows_pods: bool) -> Sequence[str]:
+def _row(holder: Holder, *, every: bool, knows_pods: bool, is_node: bool) -> Sequence[str]:
+    """Return a row; of a node, what a holder has there."""
     gpus = [amount_held for amount_held in holder.held if quota_use.is_gpu(amount_held.resource)]
     shown = holder.held if every or not gpus else gpus
     holds = ", ".join(_held(amount_held) for amount_held in shown)
     nodes = tables.listed(sorted({pod.node for pod in holder.pods if pod.node}))
     return (
-        holds or _sums(_on([holder])),
+        _sums(_on([holder])) if is_node else holds or _sums(_on([holder])),
         _borrowed(shown) or _borrowed_others(holder.held) or "-",
         _name(holder),
         holder.requester,

@@ -12,7 +12,7 @@ from admission.objects import rule_checks, views
 from admission.objects.rule_checks import Check
 
 _ANNOTATIONS: Final = FieldPath.of("metadata", "annotations")
-_FORM: Final = "must be RESOURCE=QUANTITY, or several of them separated by commas"
+_FORM: Final = "must be RESOURCE=QUANTITY such as nvidia.com/gpu=8, or several separated by commas"
 _LONGEST: Final = 4096
 _SHOWN: Final = 40
 

@@ -13,6 +13,7 @@ from admission.kube import errors, resources
 from admission.objects import crds
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
+from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.clocks import FakeClock
 
@@ -54,14 +55,14 @@ def test_what_holds_new_pods_goes_and_comes_back(store: Store) -> None:
     left = {one["policyName"] for one in bindings(store).values()}
     assert bypass_policies.ENFORCE_POLICY not in left
     assert bypass_policies.CREATE_POLICY in left
-    assert break_glass.status(store, SETTINGS.namespace).since
+    assert break_glass.status(store, SETTINGS).since
 
     assert list(break_glass.open_gates(store, SETTINGS, clock)) == []
     list(break_glass.close_gates(store, SETTINGS))
     assert bindings(store) == before
     found = store.get(resources.MUTATING_WEBHOOKS, cabundles.MUTATING_NAME)
     assert found["webhooks"] == reviews
-    assert not break_glass.status(store, SETTINGS.namespace).since
+    assert not break_glass.status(store, SETTINGS).since
 
 
 def test_what_is_installed_again_meanwhile_stays_as_it_is(
@@ -113,7 +114,7 @@ def test_an_answer_that_is_lost_ends_neither_way(documents: list[dict[str, Any]]
     assert store.list(resources.MUTATING_WEBHOOKS).items == ()
     list(break_glass.close_gates(store, SETTINGS))
     assert bindings(store) == before
-    assert not break_glass.status(store, SETTINGS.namespace).since
+    assert not break_glass.status(store, SETTINGS).since
     assert store.writes > len(documents)
 
 
@@ -132,4 +133,10 @@ def test_pods_that_were_let_run_are_named_until_they_end(store: Store) -> None:
             resources.PODS, name, patches.merge({"status": {"phase": phase}}), "ml",
             subresource="status",
         )  # fmt: skip
-    assert break_glass.status(store, SETTINGS.namespace).outside == ("ml/runs",)
+    for name, conditions in (("long", []), ("short", [{"type": "Complete", "status": "True"}])):
+        job = make_job(name, 1, gpus=1)
+        job["metadata"] |= {"annotations": marks, "labels": {names.QUEUE_LABEL: "default"}}
+        store.create(resources.JOBS, job, "ml")
+        change = patches.merge({"status": {"conditions": conditions}})
+        store.patch(resources.JOBS, name, change, "ml", subresource="status")
+    assert break_glass.status(store, SETTINGS).outside == ("ml/job/long", "ml/runs")

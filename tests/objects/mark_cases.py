@@ -116,7 +116,7 @@ def of_cap(kind: str, value: str, rule: str = "", *, key: str = names.MAX_PER_US
     return case(kind, {key: value}, rule)
 
 
-CAP_FORM = "must be RESOURCE=QUANTITY, or several of them separated by commas"
+CAP_FORM = "must be RESOURCE=QUANTITY such as nvidia.com/gpu=8, or several separated by commas"
 CAPS = [
     of_cap("ClusterQueue", "cpu=2"),
     of_cap("LocalQueue", "nvidia.com/gpu=8, cpu=500m"),

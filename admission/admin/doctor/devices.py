@@ -86,18 +86,25 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
             continue
         healthy = sick = 0
         reasons: dict[str, list[str]] = {}
+        cordoned: list[str] = []
         for facts, part in flavor_nodes:
-            offered = {**part.units, **costs.virtual(part.worth)}
+            offered = {**part.units, **costs.virtual(part.worth)}.get(pair.resource, 0)
+            unusable = part.sick.get(pair.resource, 0)
             taint = picture.repelling(flavor, facts.name) if flavor is not None else None
-            if taint is not None:
-                sick += offered.get(pair.resource, 0)
+            if facts.unschedulable:
+                sick += offered + unusable
+                cordoned.append(facts.name)
+            elif taint is not None:
+                sick += offered + unusable
                 reason = f"pods do not tolerate the taint {taint.key}:{taint.effect}"
                 reasons.setdefault(reason, []).append(facts.name)
-                continue
-            healthy += offered.get(pair.resource, 0)
-            sick += part.sick.get(pair.resource, 0)
-            for reason in part.reasons if pair.resource in part.sick else ():
-                reasons.setdefault(reason, []).append(facts.name)
+            else:
+                healthy += offered
+                sick += unusable
+                for reason in part.reasons if unusable else ():
+                    reasons.setdefault(reason, []).append(facts.name)
+        if cordoned:
+            reasons["cordoned"] = cordoned
         if not healthy and not sick:
             continue  # `offered` says so
         if promised <= healthy:
@@ -113,8 +120,12 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
             f"queues promise {text(promised)} {pair.resource} of it, its nodes have "
             f"{text(healthy)}{why}: pods beyond that wait for a node"
         )
+        uncordon = (
+            "kubectl uncordon the nodes whose maintenance is over; else " if cordoned else ""
+        )
         mend = (
-            f"lower the nominalQuota in {_queues_of(picture, pair) or 'the Cohorts'}, add nodes, "
+            f"{uncordon}lower the nominalQuota in {_queues_of(picture, pair) or 'the Cohorts'}, "
+            f"add nodes, "
             f"or limit the quota to what exists: kubectl annotate clusterqueue QUEUE "
             f"{names.CAPACITY_GUARD}={names.CAPACITY_GUARD_ENFORCE}"
         )

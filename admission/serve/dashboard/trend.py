@@ -10,6 +10,8 @@ from admission.serve.dashboard import shades
 from admission.serve.dashboard.shades import Shade
 
 DAYS: Final = 7
+_FEW_TENTHS: Final = 1_000
+"""Of an hour: below, amounts are told to a tenth."""
 HEIGHT: Final = 100
 """Of the highest column."""
 
@@ -49,6 +51,23 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A ClusterQueue of the legend.
+
+    Attributes:
+        name: of it; empty for all that have no shade of their own.
+        shade: class of the style sheet.
+        count: how many ClusterQueues it stands for.
+        hours: GPU-hours of the week, in words.
+    """
+
+    name: str
+    shade: str
+    count: int
+    hours: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
     """A week.
 
@@ -60,13 +79,13 @@ class Trend:
     """
 
     columns: tuple[Column, ...]
-    legend: tuple[Shade, ...]
+    legend: tuple[Entry, ...]
     total: str
     highest: str
 
 
 def of(records: Sequence[Record], resource: str, now: datetime) -> Trend:
-    """Return the week that ends now; amounts are GPU-hours, rounded down."""
+    """Return the week that ends now; amounts are GPU-hours."""
     today = int(now.timestamp()) // DAY * DAY
     days = [today - DAY * back for back in range(DAYS - 1, -1, -1)]
     by_day = {day: _of_day(records, day, resource) for day in days}
@@ -79,8 +98,8 @@ def of(records: Sequence[Record], resource: str, now: datetime) -> Trend:
     return Trend(
         columns=tuple(_column(records, day, by_day[day], legend, highest) for day in days),
         legend=tuple(
-            Shade(
-                name=shade.name, shade=shade.shade, amount=shade.amount // HOUR, count=shade.count
+            Entry(
+                name=shade.name, shade=shade.shade, count=shade.count, hours=_hours(shade.amount)
             )
             for shade in legend
         ),
@@ -131,4 +150,8 @@ def _column(
 
 
 def _hours(seconds: int) -> str:
-    return f"{seconds // HOUR:,}" if seconds >= HOUR or not seconds else "<1"
+    """Return hours, rounded: to a tenth as long as there are few."""
+    tenths = (seconds * 10 + HOUR // 2) // HOUR
+    if 0 < tenths < _FEW_TENTHS:
+        return f"{tenths // 10}.{tenths % 10}"
+    return f"{(seconds + HOUR // 2) // HOUR:,}" if tenths or not seconds else "<0.1"

@@ -525,9 +525,23 @@ def a_node_is_about_to_be_removed(broken: Broken) -> None:
     broken.nodes[0]["spec"]["taints"] = [taint]
 
 
-@fault("quota-capacity", WARNING, "a100", "8 more cannot be used: cordoned", "add nodes")
+def _cordon(node: dict[str, Any]) -> None:
+    """As Kubernetes does it: the taint follows the field."""
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    node["spec"] |= {"unschedulable": True, "taints": [taint]}
+
+
+@fault("quota-capacity", WARNING, "a100", "its nodes have 8; 8 more cannot be used: cordoned "
+       "(gpu-0)", "kubectl uncordon the nodes whose maintenance is over")  # fmt: skip
 def a_node_is_cordoned(broken: Broken) -> None:
-    broken.nodes[0]["spec"]["unschedulable"] = True
+    _cordon(broken.nodes[0])
+
+
+@fault("quota-capacity", WARNING, "a100", "its nodes have 0; 16 more cannot be used: cordoned "
+       "(gpu-0, gpu-1)", "kubectl uncordon")  # fmt: skip
+def all_nodes_are_cordoned(broken: Broken) -> None:
+    for node in broken.nodes:
+        _cordon(node)
 
 
 @fault("flavor-resources", ERROR, "a100", "offer nvidia.com/gpu.shared only", "resourceGroups")
