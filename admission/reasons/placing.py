@@ -91,6 +91,7 @@ _REFUSED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "has other labels than its affinity asks for",
             "have other labels than its affinity asks for",
         ),
+        "cordoned": ("is cordoned by an administrator", "are cordoned by an administrator"),
         "resource": ("does not have the resource", "do not have the resource"),
         "sick": ("has too few devices that are well", "have too few devices that are well"),
         "size": ("is too small", "are too small"),

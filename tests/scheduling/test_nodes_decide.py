@@ -398,16 +398,19 @@ def test_a_flavor_without_nodes_is_not_passed_over():
     assert result.admitted[0].places == ()
 
 
-def test_a_taint_that_comes_later_takes_the_node_away_from_who_waits():
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [("karpenter.sh/disrupted", "taint"), ("node.kubernetes.io/unschedulable", "cordoned")],
+)
+def test_a_taint_that_comes_later_takes_the_node_away_from_who_waits(key: str, why: str):
     made = cluster(node("n1", 8))
     tainted = replace(
-        made.places.ledger.nodes["n1"],
-        taints=(model.Taint(key="karpenter.sh/disrupted", effect="NoSchedule"),),
+        made.places.ledger.nodes["n1"], taints=(model.Taint(key=key, effect="NoSchedule"),)
     )
     made.places.set_node(tainted)
     made.world.add(asking("w", 1))
     (no_place,) = no_places(waits(made.cycle())["w"])
-    assert no_place.refusals == (("taint", 1),)
+    assert no_place.refusals == ((why, 1),)
 
     made.places.set_node(replace(tainted, taints=()))
 

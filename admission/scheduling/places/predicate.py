@@ -16,6 +16,8 @@ from admission.scheduling.tolerations import untolerated
 
 NAME_FIELD: Final = "metadata.name"
 _GONE: Final = "\0"
+_CORDON: Final = "node.kubernetes.io/unschedulable"
+"""Key of the taint of a node on which an administrator lets nothing start."""
 
 
 class NodeRefusal(StrEnum):
@@ -25,6 +27,7 @@ class NodeRefusal(StrEnum):
     AFFINITY = "affinity"
     VOLUME = "volume"
     TAINT = "taint"
+    CORDONED = "cordoned"
     SIZE = "size"
     SICK = "sick"
     RESOURCE = "resource"
@@ -62,8 +65,9 @@ def mismatch(node: Node, shape: PodShape) -> NodeRefusal | None:
         return NodeRefusal.AFFINITY
     if not all(matches_affinity(node, terms) for terms in shape.needs.volumes):
         return NodeRefusal.VOLUME
-    if repelling(node.taints, shape.tolerations) is not None:
-        return NodeRefusal.TAINT
+    taint = repelling(node.taints, shape.tolerations)
+    if taint is not None:
+        return NodeRefusal.CORDONED if taint.key == _CORDON else NodeRefusal.TAINT
     keys = (*shape.needs.together, *(constraint.key for constraint in shape.needs.spread))
     if any(key not in node.labels and key != HOSTNAME for key in keys):
         return NodeRefusal.LABELS
