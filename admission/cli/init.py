@@ -18,8 +18,9 @@ from admission.cli.sharing import TeamSharing
 from admission.cli.tables import TableColumn
 from admission.config import reading
 from admission.config.derived import Settings
+from admission.gpu import resources as gpu_resources
 from admission.kube import apply, errors, resources
-from admission.kube.api import Api, every
+from admission.kube.api import Api, every, every_served
 from admission.objects import nodes, values, views
 from admission.objects.resource_quota import NamespaceQuota
 from admission.run.connection import ApiServerTarget
@@ -228,7 +229,39 @@ def _proposed(
     named = {namespace for team in teams for namespace in team.namespaces}
     shares, left_over = proposal.shares(supply_, teams)
     objects = proposal.objects(supply_, shares, left_over=left_over, missing=named - existing)
-    return objects, notes
+    return objects, [*_promised_twice(api, objects), *notes]
+
+
+def _promised_twice(api: Api, objects: Sequence[Proposed]) -> Iterator[str]:
+    """Yield a note where ClusterQueues that are not named have quota of the proposed flavors."""
+    proposed_names = {
+        (proposed.document["kind"], proposed.document["metadata"]["name"]) for proposed in objects
+    }
+    promised: dict[str, int] = {}
+    queues = []
+    for document in every_served(api, resources.CLUSTER_QUEUES):
+        name = document["metadata"]["name"]
+        if (resources.CLUSTER_QUEUES.kind, name) in proposed_names:
+            continue
+        amounts = [
+            (quota["name"], values.amount_or_zero(quota["name"], quota.get("nominalQuota", 0)))
+            for group in document["spec"].get("resourceGroups") or ()
+            for flavor in group["flavors"]
+            if (resources.RESOURCE_FLAVORS.kind, flavor["name"]) in proposed_names
+            for quota in flavor["resources"]
+            if gpu_resources.is_device(quota["name"])
+        ]
+        if any(value for _, value in amounts):
+            queues.append(name)
+        for resource, value in amounts:
+            promised[resource] = promised.get(resource, 0) + value
+    if queues:
+        gpus = ", ".join(f"{value} {name}" for name, value in sorted(promised.items()) if value)
+        yield (
+            f"not named: ClusterQueue {', '.join(sorted(queues))} with {gpus}, which this promises"
+            " a second time. Name all teams, those that have a queue, too: --team NAME=NAMESPACE "
+            "for each"
+        )
 
 
 def supply(api: Api, settings: Settings) -> Supply:

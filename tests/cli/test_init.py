@@ -109,3 +109,16 @@ def test_before_quota_is_lowered_it_says_what_may_be_stopped(
     assert "gets less" not in kept.stderr
     changed = init(kubeconfig, "--team", "vision:8", "--apply", "--overwrite")
     assert f"warning: {said}\n" in changed.stderr
+
+
+def test_queues_that_are_not_named_and_promise_the_same_gpus_are_told(
+    store: ApplyingStore, kubeconfig: Path
+) -> None:
+    init(kubeconfig, *team_options({"research": 14, "vision": 10}), "--apply", "--no-fair-sharing")
+    told = " ".join(init(kubeconfig, "--team", "speech:8").stdout.replace("\n# ", " ").split())
+    assert (
+        "Note: not named: ClusterQueue research, vision with 24 nvidia.com/gpu, which this"
+        " promises a second time. Name all teams, those that have a queue, too"
+    ) in told
+    everybody = {"research": 8, "vision": 8, "speech": 8}
+    assert "not named" not in init(kubeconfig, *team_options(everybody)).stdout

@@ -13,6 +13,7 @@ from admission.serve.dashboard import (
     gpu_map,
     overview_page,
     streams,
+    trend,
     viewers,
     waiting_rows,
 )
@@ -228,11 +229,27 @@ def test_a_week_of_gpu_time_is_shown_to_those_who_may_read_the_records(board):
     assert "you may not list the ConfigMaps of namespace gpu-admission-system" in board.text("/")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0, "0"),
+        (100, "<0.1"),
+        (3_240, "0.9"),
+        (3_600, "1"),
+        (9_900, "2.8"),  # half a tenth is rounded up, as in kubectl gpu usage
+        (359_999, "100"),
+        (4_000_000, "1,111"),
+    ],
+)
+def test_hours_are_rounded_and_told_to_a_tenth_where_there_are_few(seconds: int, told: str):
+    assert trend._hours(seconds) == told
+
+
 def test_pages_without_anything_say_what_to_do_next(board):
     board.known.found = Overview()
     board.known.clear()
     assert "gpu-admission init --team" in board.text("/")
-    assert "Nobody waits" in board.text("/")
+    assert "There is no ClusterQueue yet, so GPU pods start without quota" in board.text("/")
     board.known.nodes = ()
     assert "kubectl gpu doctor" in board.text("/gpus")
 
@@ -370,7 +387,9 @@ def test_a_node_says_what_is_known_and_what_is_a_guess(board):
     assert text.count("gpu: held outside of quota") == 2
     assert text.count("gpu: free, sick") == 2
     assert "XID 79" in text
-    assert text.index("known</small>") < text.index("a guess which pod is on which")
+    assert text.index("as the API server says</small>") < text.index(
+        "a guess which pod is on which"
+    )
 
 
 def test_holders_of_gpus_are_named_to_those_who_may_list_the_pods():

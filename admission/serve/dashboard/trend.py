@@ -152,6 +152,6 @@ def _column(
 def _hours(seconds: int) -> str:
     """Return hours, rounded: to a tenth as long as there are few."""
     tenths = (seconds * 10 + HOUR // 2) // HOUR
-    if 0 < tenths < _FEW_TENTHS:
+    if 0 < tenths < _FEW_TENTHS and tenths % 10:
         return f"{tenths // 10}.{tenths % 10}"
     return f"{(seconds + HOUR // 2) // HOUR:,}" if tenths or not seconds else "<0.1"
