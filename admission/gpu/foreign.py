@@ -27,6 +27,7 @@ class Mend(Enum):
         "one unit holds for each GPU of the container: add it to managedResources and count it by"
         " a transformation with multiplyBy, or ask for a MIG profile of nvidia.com/gpu instead"
     )
+    SPELL = "no node offers it: ask for nvidia.com/gpu"
     REQUEST = (
         "no quota can count it: ask for nvidia.com/gpu with the annotation"
         f" {names.GPU_MEMORY} or {names.MIG_PROFILE} instead"
@@ -136,6 +137,13 @@ TABLE: Final = (
         examples=("nvidia.com/NVIDIA_A10-12Q", "nvidia.com/GA102GL_A10", "nvidia.com/pgpu"),
         unit="a GPU or vGPU that is passed to a virtual machine",
         mend=Mend.COUNT,
+    ),
+    Foreign(
+        vendor="misspelled",
+        pattern=r"nvidia\.com/gpus|nvidia/gpus?",
+        examples=("nvidia.com/gpus", "nvidia/gpu"),
+        unit="a GPU is nvidia.com/gpu",
+        mend=Mend.SPELL,
     ),
     Foreign(
         vendor="KAI Scheduler or Run:ai",

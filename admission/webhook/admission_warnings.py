@@ -6,6 +6,7 @@ old, so none of them decides anything. Each says the verdict first, then the nex
 """
 
 import contextlib
+import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -103,6 +104,7 @@ def queued(
         for part in parts
         for text in (*_rewritten(part), *_doubted(part), *_several_instances(part))
     ]
+    rewritten += _unknown_keys((metadata, *(part.written.metadata for part in parts)))
     queue, about = about_queue(placement, context, lister)
     about = (*_missing_priority_class(metadata, lister), *about)
     if queue is None:
@@ -116,6 +118,49 @@ def queued(
     is_told = about or never or classes
     behind = () if is_told else _behind(parts, queue, line, lister)
     return (*rewritten, *about, *(verdict.warning for verdict in never), *classes, *behind)
+
+
+_KEYS: Final = frozenset(
+    text
+    for text in vars(names).values()
+    if isinstance(text, str) and text.startswith(f"{names.OWN_DOMAIN}/")
+)
+_USER_KEYS: Final = tuple(
+    key.partition("/")[2]
+    for key in (
+        names.MIG_PROFILE,
+        names.GPU_MEMORY,
+        names.MINIMUM_RUN_TIME,
+        names.PREEMPTION_NOTICE,
+    )  # fmt: skip
+)
+"""What people set on pods and owners, without the domain."""
+
+
+def _unknown_keys(metadata: Iterable[views.ObjectMeta]) -> list[str]:
+    """Return a warning for each annotation of our domain that means nothing, and for a queue."""
+    keys: dict[str, bool] = {}
+    for metadata_of_one in metadata:
+        for key in metadata_of_one.annotations or {}:
+            keys[key] = keys.get(key, False) or bool(metadata_of_one.label(key))
+    texts = []
+    if names.QUEUE_LABEL in keys and not keys[names.QUEUE_LABEL]:
+        texts.append(f"Without effect: {names.QUEUE_LABEL} is a label, not an annotation")
+    unknown = (k for k in keys if k.startswith(f"{names.OWN_DOMAIN}/") and not _is_known(k))
+    for key in sorted(unknown)[:_NAMES_SHOWN]:
+        written = key.partition("/")[2]
+        near = [choice for choice in _USER_KEYS if written in choice]
+        near += difflib.get_close_matches(written, _USER_KEYS, n=1)
+        meant = f"; did you mean {names.OWN_DOMAIN}/{near[0]}?" if near else ""
+        texts.append(_cut(f"Without effect: annotation {key} is not known{meant}"))
+    return texts
+
+
+def _is_known(key: str) -> bool:
+    """Return whether an annotation is one of ours; some end in the name of a container."""
+    return key in _KEYS or any(
+        key.startswith(f"{prefix}.") for prefix in (names.MIG_PROFILE, names.GPU_MEMORY)
+    )
 
 
 def relabelled(

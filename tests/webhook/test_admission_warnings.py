@@ -281,6 +281,41 @@ def test_resources_that_fit_only_in_different_flavors_are_told_together():
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("gpu-admission.dev/mig", "gpu-admission.dev/mig-profile"),
+        ("gpu-admission.dev/memory", "gpu-admission.dev/gpu-memory"),
+        ("gpu-admission.dev/mig-profle", "gpu-admission.dev/mig-profile"),
+        ("gpu-admission.dev/nothing-like-it", ""),
+        ("gpu-admission.dev/mig-profile.main", None),
+        ("gpu-admission.dev/minimum-run-time", None),
+        ("example.com/mig", None),
+    ],
+)
+def test_an_annotation_of_ours_that_means_nothing_is_told_with_what_may_be_meant(
+    key: str, told: str | None
+) -> None:
+    texts = warnings(make_world(), annotations={key: "1h"})
+    unknown = [text for text in texts if text.startswith("Without effect")]
+    meant = f"; did you mean {told}?" if told else ""
+    assert unknown == (
+        [] if told is None else [f"Without effect: annotation {key} is not known{meant}"]
+    )
+
+
+def test_a_queue_that_is_written_as_an_annotation_is_told() -> None:
+    text = f"Without effect: {QUEUE} is a label, not an annotation"
+    assert text in warnings(make_world(), annotations={QUEUE: "default"})
+    both = warnings(make_world(), annotations={QUEUE: "default"}, labels={QUEUE: "default"})
+    assert text not in both
+
+
+def test_few_of_many_unknown_annotations_are_told() -> None:
+    marks = {f"gpu-admission.dev/{'x' * 40}{index}": "" for index in range(400)}
+    assert len(warnings(make_world(), annotations=marks)) == 5
+
+
 def make_labelled_pools(
     nodes: Mapping[str, str] | None = None, used: Mapping[str, int] | None = None
 ) -> Cluster:
