@@ -126,13 +126,13 @@ _KEYS: Final = frozenset(
     if isinstance(text, str) and text.startswith(f"{names.OWN_DOMAIN}/")
 )
 _USER_KEYS: Final = tuple(
-    key.partition("/")[2]
+    key.removeprefix(f"{names.OWN_DOMAIN}/")
     for key in (
         names.MIG_PROFILE,
         names.GPU_MEMORY,
         names.MINIMUM_RUN_TIME,
         names.PREEMPTION_NOTICE,
-    )  # fmt: skip
+    )
 )
 """What people set on pods and owners, without the domain."""
 
