@@ -125,7 +125,12 @@ def node(
         **{f"topology.kubernetes.io/{key}": value for key, value in topology.items()},
     }  # fmt: skip
     units = capacity if healthy is None else {**capacity, GPU: healthy}
-    reasons = () if healthy is None else ("GPU 7 sick: XID 79 (GPU has fallen off the bus)",)
+    reasons = tuple(
+        f"GPU {number} sick: XID 79 (GPU has fallen off the bus)"
+        for number in range(
+            capacity.get(GPU, 0) if healthy is None else healthy, capacity.get(GPU, 0)
+        )
+    )
     return GpuNode(
         facts=NodeFacts(name=name, labels=labels, allocatable=units, capacity=capacity),
         part=NodeCapacity(node=name, units=units, reasons=reasons),
