@@ -57,10 +57,12 @@ class Status:
         since: when the glass was broken, as RFC 3339; empty where it is whole.
         outside: what was let run outside of quota and has not ended, sorted: pods as
             namespace/name, owners as namespace/kind/name.
+        is_whole: whether all kinds of owners could be read.
     """
 
     since: str
     outside: tuple[str, ...]
+    is_whole: bool = True
 
 
 def open_gates(api: Api, settings: Settings, clock: Clock) -> Iterator[Applied]:
@@ -144,12 +146,16 @@ def status(api: Api, settings: Settings) -> Status:
         if names.OUTSIDE_QUOTA in (pod["metadata"].get("annotations") or {})
         and (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
     ]
-    outside += [
-        f"{metadata.namespace}/{kind.lower()}/{metadata.name}"
-        for kind, metadata in outside_quota.let_run(api, integrations.kinds_of(settings))
-    ]
+    is_whole = True
+    try:
+        for kind, metadata in outside_quota.let_run(api, integrations.kinds_of(settings)):
+            outside.append(f"{metadata.namespace}/{kind.lower()}/{metadata.name}")
+    except errors.ApiError:  # the rest is worth telling
+        is_whole = False
     return Status(
-        since="" if record is None else record["data"][_SINCE], outside=tuple(sorted(outside))
+        since="" if record is None else record["data"][_SINCE],
+        outside=tuple(sorted(outside)),
+        is_whole=is_whole,
     )
 
 

@@ -158,8 +158,7 @@ def of_read(read: Read, queues: Iterable[Queue], now: datetime) -> Starts:
         queues: every ClusterQueue in which somebody waits, in the order in which they are tried.
         now: the present.
     """
-    kinds = ("ClusterQueue", "Cohort", "LocalQueue", "Workload")
-    if read.unreadable or not all(cluster.is_whole(read.missing, kind) for kind in kinds):
+    if not _is_whole(read):
         return {}
     ends = tuple(_ends_of(read))
     lines: dict[ClusterQueueName, list[Candidate]] = {}
@@ -179,6 +178,12 @@ def of_read(read: Read, queues: Iterable[Queue], now: datetime) -> Starts:
     return {key: start for key, start in times.items() if _has_all_quota(read, key)}
 
 
+def _is_whole(read: Read) -> bool:
+    """Return whether all was read that tells until when quota is held."""
+    kinds = ("ClusterQueue", "Cohort", "LocalQueue", "Workload")
+    return not read.unreadable and all(cluster.is_whole(read.missing, kind) for kind in kinds)
+
+
 def held_without_limit(read: Read, queues: Iterable[Queue]) -> frozenset[WorkloadKey]:
     """Return who waits for quota alone where work without a time limit holds some of it.
 
@@ -186,6 +191,8 @@ def held_without_limit(read: Read, queues: Iterable[Queue]) -> frozenset[Workloa
         read: queues, Workloads and LocalQueues.
         queues: ClusterQueues with those who wait there.
     """
+    if not _is_whole(read):
+        return frozenset()
     held: set[ClusterQueueName] = set()
     for holder in read.holding.values():
         node = read.forest.queues.get(ClusterQueueName(holder.cluster_queue))

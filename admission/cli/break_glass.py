@@ -109,7 +109,7 @@ Examples:
 )
 @_common
 def status(target: ApiServerTarget, config_file: Path | None, form: str) -> None:
-    """Say whether new pods pass without quota, and which pods were let run."""
+    """Say whether new pods pass without quota, and what was let run."""
     with _connected(target, config_file) as (api, settings):
         status_now = glass.status(api, settings)
     if form == "json":
@@ -125,6 +125,8 @@ def status(target: ApiServerTarget, config_file: Path | None, form: str) -> None
     click.echo(f"let run outside of quota: {count or 'nothing'}")
     for name in status_now.outside:
         click.echo(f"  {name}")
+    if not status_now.is_whole:
+        click.echo("note: not every kind of owner could be read")
 
 
 @break_glass.command(

@@ -245,7 +245,7 @@ def _promised_twice(api: Api, objects: Sequence[Proposed]) -> Iterator[str]:
             continue
         amounts = [
             (quota["name"], values.amount_or_zero(quota["name"], quota.get("nominalQuota", 0)))
-            for group in document["spec"].get("resourceGroups") or ()
+            for group in (document.get("spec") or {}).get("resourceGroups") or ()
             for flavor in group["flavors"]
             if (resources.RESOURCE_FLAVORS.kind, flavor["name"]) in proposed_names
             for quota in flavor["resources"]

@@ -25,6 +25,8 @@ _ESTIMATES: Final = (
     "note: the column STARTS is an estimate: what runs uses all of its time limit, and nothing "
     "comes that goes first"
 )
+_KIND_AND_NAME: Final = 2
+"""Words of an owner that can be asked about; of a group of pods there are more."""
 _NO_ESTIMATES: Final = (
     "note: when they start is not known, as some of what holds their quota has no time limit: the "
     f"label {names.MAX_EXEC_TIME_LABEL}, or the annotation {names.MAXIMUM_RUN_TIME} of a queue"
@@ -84,10 +86,10 @@ def queue(
         output.print_json(waiting.document(queues, starts, read.missing))
         return
     width = tables.width()
+    unlimited = estimates.held_without_limit(read, queues)
     for number, line in enumerate(queues):
         if number:
             click.echo("")
-        unlimited = estimates.held_without_limit(read, [line])
         showing = _Showing(starts, now, every=all_resources, unlimited=unlimited)
         asking.say(_lines(line, limit, width, showing))
     if not queues:
@@ -183,11 +185,11 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
             "  ",
         )
     if shown:
-        namespace, _, name = owning.shown(
-            shown[0].namespace, shown[0].owner, shown[0].workload
-        ).partition("/")
-        step = f"next: what one of them waits for: kubectl gpu why {name} -n {namespace}"
-        yield from tables.sentence(step, width)
+        first = shown[0]
+        owner = first.owner if len(first.owner.split(" ")) == _KIND_AND_NAME else ""
+        _, _, name = owning.shown(first.namespace, owner, first.workload).partition("/")
+        step = clusters.again(f"kubectl gpu why {name} -n {first.namespace}")
+        yield from tables.sentence(f"next: what one of them waits for: {step}", width)
 
 
 def _starts(place: Place, showing: _Showing) -> str:

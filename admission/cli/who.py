@@ -338,7 +338,7 @@ def _row(holder: Holder, *, every: bool, knows_pods: bool, is_node: bool) -> Seq
     holds = ", ".join(_held(amount_held) for amount_held in shown)
     nodes = tables.listed(sorted({pod.node for pod in holder.pods if pod.node}))
     return (
-        _sums(_on([holder])) if is_node else holds or _sums(_on([holder])),
+        _here(holder, holds) if is_node else holds or _sums(_on([holder])),
         _borrowed(shown) or _borrowed_others(holder.held) or "-",
         _name(holder),
         holder.requester,
@@ -347,6 +347,13 @@ def _row(holder: Holder, *, every: bool, knows_pods: bool, is_node: bool) -> Seq
         holder.state,
         nodes or ("" if knows_pods else "?"),
     )
+
+
+def _here(holder: Holder, holds: str) -> str:
+    """Return what a holder has on a node, and in all where that is more."""
+    here, in_all = _on([holder]), _quota([holder])
+    is_all = all(here.get(name) == n for name, n in in_all.items() if quota_use.is_gpu(name))
+    return _sums(here) + ("" if is_all else f" here, {holds} in all") if _sums(here) else holds
 
 
 def _borrowed(amounts_held: Iterable[HeldQuota]) -> str:

@@ -177,6 +177,8 @@ class EventRecorder(Events):
         known_report = self._known.pop(report, None)
         try:
             if known_report is None or self._is_over(report, known_report, now):
+                if known_report is not None and known_report.count > known_report.written:
+                    self._write_series(report, known_report, now)
                 name = self._create(report)
                 self._known[report] = _Known(name, report.note, 1, now, 1, now)
             else:

@@ -36,6 +36,7 @@ _OF_CLASS: Final = " It starts only if this is the extendedResourceName of a Dev
 _STARTED_AGAIN: Final = "it goes on when the queue is started again"
 _UNCOVERED_STEP: Final = "remove the request, or have the resource added"
 _NAMES_SHOWN: Final = 5
+_LONGEST_KEY: Final = 63
 _STEPS: Final = ((1, 10), (10, 99), (100, 0))
 """To what numbers are rounded, and up to which; 0 for all."""
 _LABEL: Final = f"the label {names.QUEUE_LABEL}"
@@ -150,7 +151,8 @@ def _unknown_keys(metadata: Iterable[views.ObjectMeta]) -> list[str]:
     for key in sorted(unknown)[:_NAMES_SHOWN]:
         written = key.partition("/")[2]
         near = [choice for choice in _USER_KEYS if written in choice]
-        near += difflib.get_close_matches(written, _USER_KEYS, n=1)
+        if len(written) <= _LONGEST_KEY:
+            near += difflib.get_close_matches(written, _USER_KEYS, n=1)
         meant = f"; did you mean {names.OWN_DOMAIN}/{near[0]}?" if near else ""
         texts.append(_cut(f"Without effect: annotation {key} is not known{meant}"))
     return texts
@@ -391,15 +393,15 @@ def _beyond_nodes(
     Flavors of which the queue can have nothing do not count.
     """
     for resource in requested:
-        listed = [flavor for flavor in flavors if lister.most(queue, flavor, resource) != 0]
-        nodes = tuple(
-            causes.LargestNode(resource, flavor, of_pod[resource], has)
-            for flavor in listed
-            if (has := _largest_node(flavor, resource, lister)) is not None
-            and has < of_pod[resource]
-        )
-        if len(nodes) == len(listed):
-            return nodes
+        nodes, others = [], []
+        for flavor in flavors:
+            has = _largest_node(flavor, resource, lister)
+            if has is not None and has < of_pod[resource]:
+                nodes.append(causes.LargestNode(resource, flavor, of_pod[resource], has))
+            else:
+                others.append(flavor)
+        if nodes and all(lister.most(queue, flavor, resource) == 0 for flavor in others):
+            return tuple(nodes)
     return ()
 
 
@@ -414,10 +416,12 @@ def _largest_node(flavor: str, resource: str, lister: Lister) -> int | None:
 def _larger_than_nodes(
     nodes: Sequence[causes.LargestNode], part: CreatedPods, queue: str, lister: Lister
 ) -> _Verdict:
-    """One pod gets no more than the largest node has, and no more than the queue can have."""
+    """A pod gets no more than the largest node has, and its part of what the queue can have."""
     limits = [(node.has, lister.most(queue, node.flavor, node.resource)) for node in nodes]
-    amount = max(has if reach is None else min(has, reach) for has, reach in limits)
+    amount = max(has if reach is None else min(has, reach // part.count) for has, reach in limits)
     step = f"ask for at most {quantity.from_canonical(nodes[0].resource, amount)} in one pod"
+    if not amount:
+        step = "ask for less in fewer pods"
     return _Verdict(sentences.exceeds_largest_node(nodes), f"{part.named}{step}")
 
 
@@ -572,7 +576,7 @@ def _behind(
     demands = [
         (part.pod, {r: part.count * v for r, v in _wanted(part.pod).items()}) for part in parts
     ]
-    if _goes_past(queue) and not _lacks_devices(queue) and _has_room(demands, queue, lister):
+    if _goes_past(queue) and not _is_capped(queue) and _has_room(demands, queue, lister):
         return
     line_of_others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
     where = f"ClusterQueue {queue.metadata.name}"
@@ -585,9 +589,10 @@ def _rounded(number: int) -> int:
     return (number + step // 2) // step * step
 
 
-def _lacks_devices(queue: ClusterQueue) -> bool:
-    """Return whether the queue promises more GPUs than exist: it may not have all that is free."""
-    return any(
+def _is_capped(queue: ClusterQueue) -> bool:
+    """Return whether fewer GPUs exist than the quota, and the queue is held to these."""
+    guard = queue.metadata.annotation(names.CAPACITY_GUARD)
+    return guard == names.CAPACITY_GUARD_ENFORCE and any(
         condition.type == conditions.CAPACITY_SUFFICIENT and condition.status == "False"
         for condition in queue.status.conditions or ()
     )
@@ -647,7 +652,7 @@ def may_wait_one_by_one(
         queue: its ClusterQueue.
         lister: what was last seen of the cluster.
     """
-    if _lacks_devices(queue) or (queue.status.pending_workloads and not _goes_past(queue)):
+    if _is_capped(queue) or (queue.status.pending_workloads and not _goes_past(queue)):
         return True
     for metadata, key, _ in _cap_places(local_queue, queue):
         limits = caps.readable(metadata, key)

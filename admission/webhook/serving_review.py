@@ -96,7 +96,7 @@ def mutate(
     )
     is_new = old is None or _queue(old) != queue
     is_larger = old is not None and _replicas(new) > _replicas(old)
-    is_rolled_out = old is None or _but_replicas(old) != _but_replicas(new)
+    is_rolled_out = old is None or _pods(old) != _pods(new)
     parts, refused = (
         _created_pods(new, templates, placement, context, rules, lister)
         if is_new or is_larger or is_rolled_out
@@ -196,9 +196,9 @@ def _admission_warnings(
     return _Hints((*refused, *queued), many)
 
 
-def _but_replicas(owner: Serving) -> dict[str, Any]:
+def _pods(owner: Serving) -> tuple[Any, Any]:
     """Return what of its spec says how its pods are, and how they are replaced."""
-    return {key: value for key, value in owner.spec.items() if key != "replicas"}
+    return owner.spec.get("template"), owner.spec.get("strategy")
 
 
 def _replicas(owner: Serving) -> int:
@@ -229,7 +229,7 @@ def _about_rollout(
     It asks for them before it gives any back. None where the ClusterQueue has surge quota for it,
     or room beside the pods that are to come (`added`).
     """
-    surge = deployment.surge(owner.spec) if owner.of.replaces else 0
+    surge = deployment.surge(owner.spec) if owner.of.replaces and _replicas(owner) else 0
     queue = admission_warnings.about_queue(placement, context, lister)[0] if surge else None
     if queue is None:
         return

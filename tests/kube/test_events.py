@@ -140,6 +140,16 @@ def test_a_report_with_another_note_begins_a_series_after_a_minute():
     assert waits(reporting, 4, 4) == [("needs 16", 2), ("needs 4", 2)]
 
 
+def test_the_count_of_a_series_is_written_before_another_one_follows():
+    reporting = Reporting()
+    for need in (16, 16, 16, 16, 16):
+        event = Event("Warning", "WaitingForQuota", f"needs {need}", cause="WaitingForQuota")
+        reporting.recorder.event(POD, event)
+    reporting.recorder.drain()
+    reporting.clock.advance(61)
+    assert waits(reporting, 4) == [("needs 16", 5), ("needs 4", 1)]
+
+
 def test_a_series_ends_after_six_quiet_minutes():
     reporting = Reporting()
     reporting.report()

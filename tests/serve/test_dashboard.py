@@ -11,6 +11,7 @@ from admission.scheduling.overview import LocalOverview, Overview
 from admission.serve.dashboard import (
     app,
     gpu_map,
+    node_map,
     overview_page,
     streams,
     trend,
@@ -480,3 +481,14 @@ def test_beside_one_that_never_starts_page_1_names_who_waits_longest_of_those_th
         ([], None),
     ):
         assert overview_page.first_that_starts(rows) is said
+
+
+def test_nodes_that_are_too_many_to_draw_are_told_by_group(board):
+    board.known.nodes = tuple(
+        dashboards.node(f"n{number}", {dashboards.GPU: 8}, [("ml", "p", {str(dashboards.GPU): 3})])
+        for number in range(node_map.PAGE + 1)
+    )
+    text = board.text("/gpus")
+    assert f"{3 * 251} held, {5 * 251} free, 0 sick" in text
+    assert "1,255 of 2,008 free</span>" in text
+    assert "at most 5 on a node" in text

@@ -311,6 +311,12 @@ def test_a_queue_that_is_written_as_an_annotation_is_told() -> None:
     assert text not in both
 
 
+def test_an_annotation_of_any_length_is_told_in_a_short_text() -> None:
+    key = f"gpu-admission.dev/{'x' * 100_000}"
+    (text,) = (t for t in warnings(make_world(), annotations={key: ""}) if "Without effect" in t)
+    assert len(text) <= admission_warnings.LONGEST
+
+
 def test_few_of_many_unknown_annotations_are_told() -> None:
     marks = {f"gpu-admission.dev/{'x' * 40}{index}": "" for index in range(400)}
     assert len(warnings(make_world(), annotations=marks)) == 5
@@ -441,6 +447,23 @@ def test_pods_of_an_owner_are_judged_one_by_one_against_the_largest_node() -> No
     )
     queue = cluster.cluster_queues["gpus"]
     assert list(admission_warnings._about_part(part, queue, cluster)) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "step"),
+    [
+        (1, "Ask for at most 8 in one pod"),
+        (2, "Ask for at most 8 in one pod"),
+        (4, "Ask for at most 4 in one pod"),
+        (32, "Ask for less in fewer pods"),
+    ],
+)
+def test_several_pods_are_told_what_each_of_them_may_ask_for(count: int, step: str) -> None:
+    cluster = make_labelled_pools({"a100": f"{GPU}=8", "h100": f"{GPU}=2"})
+    pod = read(make_pod(gpus=16))
+    part = admission_warnings.CreatedPods(pod=pod, written=pod, count=count)
+    (verdict,) = admission_warnings._about_part(part, cluster.cluster_queues["gpus"], cluster)
+    assert verdict.warning.endswith(f" {step}")
 
 
 def test_a_pod_is_not_told_to_ask_for_more_than_its_queue_can_give() -> None:

@@ -333,12 +333,29 @@ def test_a_cap_stops_a_rolling_update(key: str, cap: int, *, waits: bool) -> Non
     assert bool(told_of_update(with_image(old), cluster, old)) is waits
 
 
-def test_a_queue_that_promises_more_than_exists_may_not_have_room() -> None:
+@pytest.mark.parametrize("guard", [names.CAPACITY_GUARD_ENFORCE, names.CAPACITY_GUARD_OFF])
+def test_a_queue_that_is_held_to_what_exists_may_not_have_room(guard: str) -> None:
     cluster, old = queue_with(a=8), make_rolling(1)
     short = {"type": conditions.CAPACITY_SUFFICIENT, "status": "False"}
-    queue = cluster_queue_view({"a": {names.GPU_RESOURCE: "8"}}, status={"conditions": [short]})
+    queue = cluster_queue_view(
+        {"a": {names.GPU_RESOURCE: "8"}},
+        annotations={names.CAPACITY_GUARD: guard},
+        status={"conditions": [short]},
+    )
     cluster.cluster_queues = {"gpus": queue}
-    assert told_of_update(with_image(old), cluster, old) != []
+    is_told = bool(told_of_update(with_image(old), cluster, old))
+    assert is_told is (guard == names.CAPACITY_GUARD_ENFORCE)
+
+
+@pytest.mark.parametrize("change", [{"paused": True}, {"revisionHistoryLimit": 3}])
+def test_a_change_that_replaces_no_pod_is_not_warned_about(change: dict[str, Any]) -> None:
+    old = make_rolling(2)
+    new = {**old, "spec": {**old["spec"], **change}}
+    assert told_of_update(new, queue_with(a=0), old) == []
+
+
+def test_an_owner_without_replicas_updates_nothing() -> None:
+    assert told_of_update(make_rolling(0), queue_with(a=0)) == []
 
 
 @pytest.mark.parametrize(("queue", "is_named"), [("speech", True), ("q" * 120, False)])

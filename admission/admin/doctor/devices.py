@@ -93,7 +93,7 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
             taint = picture.repelling(flavor, facts.name) if flavor is not None else None
             if facts.unschedulable:
                 sick += offered + unusable
-                cordoned.append(facts.name)
+                cordoned += [facts.name] if offered + unusable else []
             elif taint is not None:
                 sick += offered + unusable
                 reason = f"pods do not tolerate the taint {taint.key}:{taint.effect}"
