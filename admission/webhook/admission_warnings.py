@@ -359,8 +359,8 @@ def _about_part(part: CreatedPods, queue: ClusterQueue, lister: Lister) -> Itera
         flavors = _selected(part.pod, group, lister)
         if not flavors:
             yield _matches_no_flavor(part, queue, group)
-        elif nodes := _beyond_nodes(requested, of_pod, queue.metadata.name, flavors, lister):
-            yield _larger_than_nodes(nodes, part, queue.metadata.name, lister)
+        elif nodes := _beyond_nodes(requested, of_pod, part.count, queue, flavors, lister):
+            yield _larger_than_nodes(nodes, part)
         elif not _fits_own_quota(requested, flavors, facts):
             yield from _too_big(requested, part, queue.metadata.name, flavors, lister)
 
@@ -384,13 +384,15 @@ def _selected(pod: ReviewedPod, group: ResourceGroupSpec, lister: Lister) -> tup
 def _beyond_nodes(
     requested: Iterable[str],
     of_pod: Mapping[str, int],
-    queue: str,
+    count: int,
+    queue: ClusterQueue,
     flavors: Iterable[str],
     lister: Lister,
 ) -> tuple[causes.LargestNode, ...]:
-    """Return what one pod asks of a device that no node of the flavors has; empty if one may.
+    """Return what one pod asks of a device that no node of the flavors has.
 
-    Flavors of which the queue can have nothing do not count.
+    Return nothing where a node may have it, and where the queue gives each of the pods less than a
+    node: then the quota is what matters. Flavors of which the queue can have nothing do not count.
     """
     for resource in requested:
         nodes, others = [], []
@@ -400,7 +402,14 @@ def _beyond_nodes(
                 nodes.append(causes.LargestNode(resource, flavor, of_pod[resource], has))
             else:
                 others.append(flavor)
-        if nodes and all(lister.most(queue, flavor, resource) == 0 for flavor in others):
+        name = queue.metadata.name
+        if not nodes or any(lister.most(name, flavor, resource) != 0 for flavor in others):
+            continue
+        if all(
+            reach is None or reach // count >= node.has
+            for node in nodes
+            if (reach := lister.most(name, node.flavor, resource)) != 0
+        ):
             return tuple(nodes)
     return ()
 
@@ -413,16 +422,10 @@ def _largest_node(flavor: str, resource: str, lister: Lister) -> int | None:
     return caps.readable(view.metadata, names.LARGEST_NODE).get(ResourceName(resource))
 
 
-def _larger_than_nodes(
-    nodes: Sequence[causes.LargestNode], part: CreatedPods, queue: str, lister: Lister
-) -> _Verdict:
-    """A pod gets no more than the largest node has, and its part of what the queue can have."""
-    limits = [(node.has, lister.most(queue, node.flavor, node.resource)) for node in nodes]
-    amount = max(has if reach is None else min(has, reach // part.count) for has, reach in limits)
-    step = f"ask for at most {quantity.from_canonical(nodes[0].resource, amount)} in one pod"
-    if not amount:
-        step = "ask for less in fewer pods"
-    return _Verdict(sentences.exceeds_largest_node(nodes), f"{part.named}{step}")
+def _larger_than_nodes(nodes: Sequence[causes.LargestNode], part: CreatedPods) -> _Verdict:
+    amount = quantity.from_canonical(nodes[0].resource, max(node.has for node in nodes))
+    step = f"{part.named}ask for at most {amount} in one pod"
+    return _Verdict(sentences.exceeds_largest_node(nodes), step)
 
 
 def _matches_no_flavor(

@@ -450,27 +450,29 @@ def test_pods_of_an_owner_are_judged_one_by_one_against_the_largest_node() -> No
 
 
 @pytest.mark.parametrize(
-    ("count", "step"),
+    ("count", "told"),
     [
-        (1, "Ask for at most 8 in one pod"),
-        (2, "Ask for at most 8 in one pod"),
-        (4, "Ask for at most 4 in one pod"),
-        (32, "Ask for less in fewer pods"),
+        (1, "the largest node has 8. Ask for at most 8 in one pod"),
+        (2, "the largest node has 8. Ask for at most 8 in one pod"),
+        (
+            4,
+            "gpus can reach 16. Run at most 1 of its 4 pods of 16 at a time, or have the quota raised",
+        ),
     ],
 )
-def test_several_pods_are_told_what_each_of_them_may_ask_for(count: int, step: str) -> None:
-    cluster = make_labelled_pools({"a100": f"{GPU}=8", "h100": f"{GPU}=2"})
-    pod = read(make_pod(gpus=16))
+def test_the_quota_is_told_where_it_gives_each_pod_less_than_a_node(count: int, told: str) -> None:
+    cluster = make_labelled_pools({"a100": f"{GPU}=8"})
+    pod = read(make_pod(gpus=16, **select("a100")))
     part = admission_warnings.CreatedPods(pod=pod, written=pod, count=count)
     (verdict,) = admission_warnings._about_part(part, cluster.cluster_queues["gpus"], cluster)
-    assert verdict.warning.endswith(f" {step}")
+    assert verdict.warning.endswith(f" {told}")
 
 
 def test_a_pod_is_not_told_to_ask_for_more_than_its_queue_can_give() -> None:
     cluster = make_labelled_pools({"h100": f"{GPU}=12"})
     (text,) = warnings(cluster, gpus=16, **select("h100"))
     assert text == (
-        "Too big: a pod asks 16 h100, the largest node has 12. Ask for at most 8 in one pod"
+        "Too big: asks 16 h100, gpus can reach 8. Ask for at most 8, or have the quota raised"
     )
 
 

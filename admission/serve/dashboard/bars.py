@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from admission.base import amount
 from admission.base.names import FlavorName, FlavorResource, ResourceName
@@ -10,8 +9,6 @@ from admission.serve.dashboard import words
 
 FULL = 1_000
 """Width of a whole bar."""
-_BEYOND: Final = 100
-"""How far a bar goes on behind the end of its row, so that its own end is not seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +51,15 @@ class Awaited:
 
     Attributes:
         resource: the resource.
-        width: of the bar; one that is too long has no end within the row.
+        width: of the bar.
+        is_open: whether it would be longer than the row, so that it is drawn without an end.
         asked: amount.
         text: the same in words.
     """
 
     resource: str
     width: int
+    is_open: bool
     asked: str
     text: str
 
@@ -78,7 +77,8 @@ def awaited(resource: str, value: int, scale: int, limit: int = FULL) -> Awaited
     width = value * FULL // scale
     return Awaited(
         resource=short(resource),
-        width=max(2, width if width <= limit - 2 else limit + _BEYOND),
+        width=max(2, min(width, limit - 2)),
+        is_open=width > limit - 2,
         asked=amount_,
         text=f"those that wait ask for {amount_} {short(resource)}",
     )
