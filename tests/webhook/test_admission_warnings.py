@@ -456,7 +456,7 @@ def test_pods_of_an_owner_are_judged_one_by_one_against_the_largest_node() -> No
         (2, "the largest node has 8. Ask for at most 8 in one pod"),
         (
             4,
-            "gpus can reach 16. Run at most 1 of its 4 pods of 16 at a time, or have the quota raised",
+            "can reach 16. Run at most 1 of its 4 pods of 16 at a time, or have the quota raised",
         ),
     ],
 )
