@@ -395,15 +395,15 @@ def _beyond_nodes(
     node: then the quota is what matters. Flavors of which the queue can have nothing do not count.
     """
     for resource in requested:
-        nodes, others = [], []
+        nodes, enough = [], []
         for flavor in flavors:
             has = _largest_node(flavor, resource, lister)
             if has is not None and has < of_pod[resource]:
                 nodes.append(causes.LargestNode(resource, flavor, of_pod[resource], has))
             else:
-                others.append(flavor)
+                enough.append(flavor)
         name = queue.metadata.name
-        if not nodes or any(lister.most(name, flavor, resource) != 0 for flavor in others):
+        if not nodes or any(lister.most(name, flavor, resource) != 0 for flavor in enough):
             continue
         if all(
             reach is None or reach // count >= node.has

@@ -185,9 +185,10 @@ def test_a_deleted_job_leaves_nothing(system: Installed, team: Pool, propagation
 
 def test_a_namespace_with_jobs_can_be_deleted(system: Installed, team: Pool) -> None:
     make_ready(system, team, quota=2)
-    create_job(team, "train", 2)
-    create_job(team, "waits", 2)
+    create_job(team, "train", 2)  # of two that are created in one second, either may be first
     waiting.until(lambda: len(running(team, "train")) == 2, what="the Job runs")
+    create_job(team, "waits", 2)
+    await_waiting(team, "waits")
     team.delete_namespace()
     waiting.until(lambda: usage(system, team) == {"0"}, what="the quota is free")
 
