@@ -184,7 +184,7 @@ def _is_whole(read: Read) -> bool:
     return not read.unreadable and all(cluster.is_whole(read.missing, kind) for kind in kinds)
 
 
-def held_without_limit(read: Read, queues: Iterable[Queue]) -> frozenset[WorkloadKey]:
+def waiting_for_unlimited(read: Read, queues: Iterable[Queue]) -> frozenset[WorkloadKey]:
     """Return who waits for quota alone where work without a time limit holds some of it.
 
     Args:
@@ -193,13 +193,13 @@ def held_without_limit(read: Read, queues: Iterable[Queue]) -> frozenset[Workloa
     """
     if not _is_whole(read):
         return frozenset()
-    held: set[ClusterQueueName] = set()
+    endless: set[ClusterQueueName] = set()
     for holder in read.holding.values():
         node = read.forest.queues.get(ClusterQueueName(holder.cluster_queue))
-        if node is None or node.name in held or _limit_of(read, holder) is not None:
+        if node is None or node.name in endless or _limit_of(read, holder) is not None:
             continue
         root = node.root()
-        held |= (
+        endless |= (
             {leaf.name for leaf in root.leaves()} if isinstance(root, CohortNode) else {node.name}
         )
     return frozenset(
@@ -208,7 +208,7 @@ def held_without_limit(read: Read, queues: Iterable[Queue]) -> frozenset[Workloa
         for place in queue.waiting
         if place.reason in _QUOTA_ONLY
         and not place.never
-        and read.cluster_queue_of(place.namespace, place.local_queue) in held
+        and read.cluster_queue_of(place.namespace, place.local_queue) in endless
     )
 
 

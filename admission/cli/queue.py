@@ -86,7 +86,7 @@ def queue(
         output.print_json(waiting.document(queues, starts, read.missing))
         return
     width = tables.width()
-    unlimited = estimates.held_without_limit(read, queues)
+    unlimited = estimates.waiting_for_unlimited(read, queues)
     for number, line in enumerate(queues):
         if number:
             click.echo("")

@@ -338,7 +338,7 @@ def _row(holder: Holder, *, every: bool, knows_pods: bool, is_node: bool) -> Seq
     holds = ", ".join(_held(amount_held) for amount_held in shown)
     nodes = tables.listed(sorted({pod.node for pod in holder.pods if pod.node}))
     return (
-        _here(holder, holds) if is_node else holds or _sums(_on([holder])),
+        _on_this_node(holder, holds) if is_node else holds or _sums(_on([holder])),
         _borrowed(shown) or _borrowed_others(holder.held) or "-",
         _name(holder),
         holder.requester,
@@ -349,11 +349,14 @@ def _row(holder: Holder, *, every: bool, knows_pods: bool, is_node: bool) -> Seq
     )
 
 
-def _here(holder: Holder, holds: str) -> str:
+def _on_this_node(holder: Holder, holds: str) -> str:
     """Return what a holder has on a node, and in all where that is more."""
-    here, in_all = _on([holder]), _quota([holder])
-    is_all = all(here.get(name) == n for name, n in in_all.items() if quota_use.is_gpu(name))
-    return _sums(here) + ("" if is_all else f" here, {holds} in all") if _sums(here) else holds
+    on_node, in_all = _on([holder]), _quota([holder])
+    text = _sums(on_node)
+    if not text:
+        return holds
+    is_all = all(on_node.get(name) == n for name, n in in_all.items() if quota_use.is_gpu(name))
+    return text if is_all else f"{text} here, {holds} in all"
 
 
 def _borrowed(amounts_held: Iterable[HeldQuota]) -> str:

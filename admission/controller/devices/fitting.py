@@ -52,7 +52,9 @@ class Fitting:
         if decides is not Enforcement.ENFORCE:
             return {}
         largest = self._inventory.largest_nodes(flavor)
-        return {name: most for name, most in largest.items() if not gpu_resources.is_virtual(name)}
+        return {
+            name: amount for name, amount in largest.items() if not gpu_resources.is_virtual(name)
+        }
 
     def of_waiting(
         self, workload: Workload | None, wait: Wait, queue: ClusterQueue | None
