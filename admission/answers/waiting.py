@@ -82,12 +82,14 @@ class Queue:
         exact: whether the controller said so; else it is the order by priority and time of those
             Workloads that may be read, without past usage.
         hidden: how many more wait that may not be read.
+        namespace: the one to which it is limited; empty for none.
     """
 
     name: str
     waiting: tuple[Place, ...]
     exact: bool
     hidden: int = 0
+    namespace: str = ""
 
 
 def told(api: Api, queue: str) -> tuple[WorkloadKey, ...] | None:
@@ -165,6 +167,12 @@ def in_local_queue(queue: Queue, namespace: str, name: str) -> Queue:
         if (place.namespace, place.local_queue) == (namespace, name)
     )
     return replace(queue, name=f"{namespace}/{name}", waiting=tuple(places), hidden=0)
+
+
+def in_namespace(queue: Queue, namespace: str) -> Queue:
+    """Return those of a ClusterQueue that wait in one namespace, at their places there."""
+    places = tuple(place for place in queue.waiting if place.namespace == namespace)
+    return replace(queue, waiting=places, hidden=0, namespace=namespace)
 
 
 def _order(workload: model.Workload) -> tuple[int, int, str]:

@@ -801,7 +801,7 @@ def _holder(node: QueueNode, lacking: Iterable[Shortage], queues: Container[str]
 
 
 def _at_place(answer: Answer, place: int | None, sentence: str) -> Answer:
-    """Return the answer with a place; one that is not known may have been said some time ago."""
+    """Return the answer with a place; else with the one that a condition says, which is about."""
     if place is not None:
         return replace(answer, place=place)
     told_place = reading.told_place(sentence)
@@ -845,6 +845,9 @@ def _without_queues(
 ) -> Answer:
     """Return the answer with what is known of quota and place without reading ClusterQueues.
 
+    A place that an event told is as old as the event, and others may stand there now: it is in
+    the note about the event, which has its time, and nowhere else.
+
     Args:
         api: is asked with the rights of the caller.
         answer: so far.
@@ -856,10 +859,9 @@ def _without_queues(
     amounts = tuple(
         without_queues.amounts(shortages.asked(_AS_WORKLOAD(workload)), answer.said.message, queue)
     )
-    sentence = event.message if event is not None else answer.message
     key = WorkloadKey(answer.namespace, answer.workload)
     places = without_queues.place(api, key, answer.queue)
-    answer = _at_place(answer, places.place, sentence)
+    answer = _at_place(answer, places.place, answer.message if is_told else "")
     notes = [*answer.notes]
     if event is not None:
         notes.append(f"its event said at {event.at[:19]}Z: {event.message}")

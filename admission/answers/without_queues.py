@@ -18,7 +18,7 @@ from admission.kube.resources import Resource
 from admission.objects import queue_status
 from admission.objects.local_queue import LocalQueue
 from admission.reasons import reading
-from admission.reasons.reading import Told, ToldPlace
+from admission.reasons.reading import Told
 
 _MOST: Final = 100_000
 
@@ -149,11 +149,6 @@ class LastEvent:
     reason: str
     message: str
     at: str
-
-    @property
-    def place(self) -> ToldPlace | None:
-        """Return the place that it says."""
-        return reading.told_place(self.message)
 
 
 def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> LastEvent | None:

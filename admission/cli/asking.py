@@ -33,7 +33,8 @@ namespace_option: Final[Callable[[Any], Any]] = click.option(
     "--namespace",
     shell_complete=named.namespaces,
     is_eager=True,
-    help="Namespace to read if you may not read all. Default: that of the context.",
+    help="Show only what is in this namespace; where a queue is named, its namespace. Who may not "
+    "read all namespaces reads this one. Default: that of the context.",
 )
 all_namespaces_option: Final[Callable[[Any], Any]] = click.option(
     "-A",
@@ -62,10 +63,13 @@ class QueriedCluster:
     Attributes:
         api: its API server.
         namespace: the one that is meant where none is named.
+        only: the namespace that was typed, to which an answer about everything is limited; empty
+            for none.
     """
 
     api: Api
     namespace: str
+    only: str = ""
 
     def read(self, *, pods: str | None = None, pod_fields: str = "", nodes: bool = False) -> Read:
         """Return what the caller may read; see `cluster.Wanted`."""
@@ -80,10 +84,11 @@ def asked(
     """Connect to the cluster of a kubeconfig; what fails ends the command with exit code 1."""
     target = targets.chosen(kubeconfig, context)
     with output.reported(_ADVICE):
+        only = namespace or ""
         namespace = namespace or target.namespace()
         api = target.connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
         with closing(api):
-            yield QueriedCluster(api, namespace)
+            yield QueriedCluster(api, namespace, only)
 
 
 def queue_names(read: Read, namespace: str) -> list[str]:

@@ -23,7 +23,7 @@ COMMANDS: Final = {
     "usage": Lazy("admission.cli.usage:usage", "Show how much GPU-time was used, by whom."),
     "who": Lazy(
         "admission.cli.who:who",
-        "Show who holds quota: in all queues, or of a node, a queue, a cohort or a user.",
+        "Show who holds quota: in all queues, or of a namespace, node, queue, cohort or user.",
     ),
     "why": Lazy(
         "admission.cli.why:why",

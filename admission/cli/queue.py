@@ -74,7 +74,8 @@ def queue(
     """Show who waits in a queue, at which place.
 
     QUEUE is a ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME. The default is every
-    ClusterQueue with waiting Workloads. Place 1 is tried next.
+    ClusterQueue with waiting Workloads; with -n, only those of that namespace are shown, at their
+    places in the whole queue. Place 1 is tried next.
     """
     with asking.asked(kubeconfig, context, asking.namespace_of(name) or namespace) as target:
         read = target.read()
@@ -93,18 +94,22 @@ def queue(
         showing = _Showing(starts, now, every=all_resources, unlimited=unlimited)
         asking.say(_lines(line, limit, width, showing))
     if not queues:
-        click.echo("Nobody waits in a queue that you may read.")
+        where = f"namespace {target.only}" if target.only else "a queue that you may read"
+        click.echo(f"Nobody waits in {where}.")
     asking.say(asking.not_shown(read.missing, width))
 
 
 def _all(target: QueriedCluster, read: Read) -> list[Queue]:
-    every = (_queue(target, read, name) for name in sorted(read.known_queues))
-    return [line for line in every if line.waiting or line.hidden]
+    """The queues in which somebody waits, in the namespace that was typed if one was."""
+    queues = (_queue(target, read, name) for name in sorted(read.known_queues))
+    if target.only:
+        queues = (waiting.in_namespace(line, target.only) for line in queues)
+    return [line for line in queues if line.waiting or line.hidden]
 
 
 def _whole(read: Read, shown: Sequence[Queue]) -> list[Queue]:
     """Return every ClusterQueue with who waits there, as shown where it is shown as a whole."""
-    queues = {queue.name: queue for queue in shown}
+    queues = {queue.name: queue for queue in shown if not queue.namespace}
     return [queues.get(name) or waiting.of(read, name) for name in sorted(read.known_queues)]
 
 
@@ -150,7 +155,8 @@ class _Showing:
 def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[str]:
     number = len(queue.waiting) + queue.hidden
     verb = "waits" if number == 1 else "wait"
-    verdict = f"queue {queue.name}: {tables.counted(number, 'Workload')} {verb}"
+    whose = f" of namespace {queue.namespace}" if queue.namespace else ""
+    verdict = f"queue {queue.name}: {tables.counted(number, 'Workload')}{whose} {verb}"
     if not number:
         yield f"queue {queue.name}: nobody waits"
         return

@@ -65,6 +65,7 @@ _OF_CLUSTER: Final = ("ClusterQueues", "Cohorts", "ResourceFlavors", "Nodes")
     epilog=f"""\b
 Examples:
   kubectl gpu top
+  kubectl gpu top -n team-a
   kubectl gpu top research --all-resources
   kubectl gpu top team-a/default
   kubectl gpu top --watch
@@ -123,8 +124,8 @@ def top(
     """Show quota and its use, by ClusterQueue, Cohort and flavor.
 
     QUEUE is a ClusterQueue, a Cohort, or a LocalQueue as NAMESPACE/NAME; the default is all
-    ClusterQueues. Who may not read ClusterQueues sees what the LocalQueues say. With --by, show
-    what the nodes of each rack, block or zone have free.
+    ClusterQueues. With -n, or for who may not read ClusterQueues, it is what the LocalQueues say.
+    With --by, show what the nodes of each rack, block or zone have free.
     """
     if level is not None and queue is not None:
         raise click.UsageError("--by shows all nodes; leave QUEUE or --by out")
@@ -136,7 +137,8 @@ def top(
             else:
                 use = _of(target, queue)
                 document = quota_use.document(use)
-                lines = _lines(use, tables.width(), every=all_resources)
+                only = target.only if queue is None else ""
+                lines = _lines(use, tables.width(), every=all_resources, only=only)
             if watch and form != "json":
                 click.clear()
             if form == "json":
@@ -221,7 +223,7 @@ def _of(target: QueriedCluster, queue: str | None) -> Use:
     read = target.read(pods=cluster.RELEASED, nodes=True)
     use = quota_use.of(read)
     if queue is None:
-        return use
+        return _in_namespace(use, target.only) if target.only else use
     selected = _below(use, queue)
     if selected is None:
         known_names = [
@@ -237,6 +239,14 @@ def _of(target: QueriedCluster, queue: str | None) -> Use:
             code=ErrorCode.NOT_FOUND,
         )
     return selected
+
+
+def _in_namespace(use: Use, namespace: str) -> Use:
+    """The LocalQueues of a namespace."""
+    local_queues = tuple(
+        local_queue for local_queue in use.local_queues if local_queue.namespace == namespace
+    )
+    return replace(use, queues=(), cohorts=(), flavors=(), local_queues=local_queues)
 
 
 def _below(use: Use, name: str) -> Use | None:
@@ -283,9 +293,9 @@ def _behind(use: Use, name: str) -> Use | None:
     return replace(use, queues=(), cohorts=(), flavors=(), local_queues=local_queues)
 
 
-def _lines(use: Use, width: int, *, every: bool) -> Iterator[str]:
+def _lines(use: Use, width: int, *, every: bool, only: str = "") -> Iterator[str]:
     if not use.queues:
-        yield from _local_lines(use, width, every=every)
+        yield from _local_lines(use, width, every=every, only=only)
         yield from asking.not_shown(_without_totals(use.missing), width)
         return
     for number, resource in enumerate(_resources(use, every=every)):
@@ -426,8 +436,13 @@ def _pending(waiting: Waiting, resource: str) -> str:
     return _some(resource, waiting.resources.get(resource, 0))
 
 
-def _local_lines(use: Use, width: int, *, every: bool) -> Iterator[str]:
-    """What a user sees who may not read ClusterQueues: what the LocalQueues say."""
+def _local_lines(use: Use, width: int, *, every: bool, only: str) -> Iterator[str]:
+    """What the LocalQueues say, of one namespace or for who may not read ClusterQueues."""
+    if not use.local_queues and only:
+        step = f"An administrator makes them: gpu-admission init --team NAME={only}"
+        text = f"There is no queue in namespace {only} that you may read. {step}"
+        yield from tables.sentence(text, width)
+        return
     if not use.local_queues:
         is_whole = cluster.is_whole(use.missing, "LocalQueue")
         step = (
@@ -457,7 +472,8 @@ def _local_verdict(use: Use, resource: str) -> str:
     lines = [
         x for local_queue in use.local_queues for x in local_queue.lines if x.resource == resource
     ]
-    parts = [f"{_text(resource, sum(line.used for line in lines))} used by your LocalQueues"]
+    used = _text(resource, sum(line.used for line in lines))
+    parts = [f"{used} used in {tables.counted(len(use.local_queues), 'LocalQueue')}"]
     parts += _waiting((local_queue.pending for local_queue in use.local_queues), resource)
     return f"{resource}: {', '.join(parts)}"
 

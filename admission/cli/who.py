@@ -41,6 +41,8 @@ _NEVER_SHOWN: Final = 3
 _KINDS: Final = ("node", "queue", "cohort", "user")
 _EVERYTHING: Final = "all"
 """The kind where nothing is named."""
+_NAMESPACE: Final = "namespace"
+"""The kind where only a namespace is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class _Found:
     """What a name stands for, and who holds it.
 
     Attributes:
-        kind: one of `_KINDS`, or `_EVERYTHING`.
+        kind: one of `_KINDS`, `_EVERYTHING`, or `_NAMESPACE`.
         name: in full; a user may be typed in short; empty for everything.
         holders: of it.
         missing: what could not be read.
@@ -68,6 +70,7 @@ class _Found:
     epilog=f"""\b
 Examples:
   kubectl gpu who
+  kubectl gpu who -n team-a
   kubectl gpu who gpu-node-3
   kubectl gpu who gpu-node-3/0
   kubectl gpu who research
@@ -101,7 +104,7 @@ def who(
     context: str | None,
     form: str,
 ) -> None:
-    """Show who holds quota: in all queues, or of a node, a queue, a cohort or a user.
+    """Show who holds quota: in all queues, or of a namespace, node, queue, cohort or user.
 
     Says since when, whether it is own or borrowed quota, and what could take it back. QUEUE is a
     ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME; COHORT stands for all ClusterQueues
@@ -123,9 +126,18 @@ def who(
 
 
 def _everything(target: QueriedCluster) -> _Found:
+    """Who holds quota; in the namespace that was typed if one was."""
     read = target.read(pods=cluster.RELEASED)
-    never = tuple(waiting.never_starting(read))
-    return _Found(_EVERYTHING, "", tuple(holders.of(read)), read.missing, never=never)
+    holders_, never = holders.of(read), tuple(waiting.never_starting(read))
+    if not target.only:
+        return _Found(_EVERYTHING, "", holders_, read.missing, never=never)
+    return _Found(
+        _NAMESPACE,
+        target.only,
+        tuple(holder for holder in holders_ if holder.namespace == target.only),
+        read.missing,
+        never=tuple(place for place in never if place.namespace == target.only),
+    )
 
 
 def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:

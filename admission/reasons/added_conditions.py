@@ -284,6 +284,7 @@ def shortage(
     promised: str,
     exist: str,
     healthy: str,
+    kept: str,
     sick: str,
     outside: str,
     other_holders: str,
@@ -291,14 +292,17 @@ def shortage(
 ) -> str:
     """Return how many GPUs a quota promises and how many exist; amounts are for people.
 
+    What exists is what is healthy and what is kept, less what others hold or were promised.
+
     Args:
         resource: resource of the quota.
         flavor: flavor of the quota.
         promised: nominal quota.
         exist: amount of it that exists.
         healthy: healthy amount.
-        sick: amount that is not healthy; empty for none.
-        outside: amount that pods without a queue hold, likewise.
+        kept: amount that admitted pods hold where nothing new starts; empty for none.
+        sick: amount that is not healthy, likewise.
+        outside: healthy amount that pods without a queue hold, likewise.
         other_holders: amount that is promised to queues before this one, likewise.
         overlaps: other flavors that select nodes of this one.
     """
@@ -307,6 +311,7 @@ def shortage(
         f"{value} {state}"
         for value, state in (
             (healthy, "healthy"),
+            (kept, "held by running pods on sick GPUs or closed nodes"),
             (sick, "sick"),
             (outside, "held by pods without a queue"),
             (other_holders, before),

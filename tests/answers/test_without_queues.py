@@ -127,13 +127,15 @@ def test_the_list_of_the_own_local_queue_tells_the_exact_place(team: Team) -> No
     assert answer.message == "Waits: needs 8 a100, 3 free; 12th in queue research."
 
 
-def test_an_event_tells_the_place_about_and_who_holds_the_rest(team: Team) -> None:
+def test_the_last_event_tells_with_its_time_who_holds_the_rest_and_no_place_of_now(
+    team: Team,
+) -> None:
     uid = team.add_job()
     team.add_event(uid, SENTENCE.replace("40th", "50th"), "2026-01-01T00:01:00.000000Z")
     team.add_event(uid, SENTENCE, "2026-01-01T00:02:00.000000Z")
     answer = team.ask()
-    assert (answer.place, answer.is_about) == (40, True)
-    assert answer.message == "Waits: needs 8 a100, 3 free; about 40th in queue research."
+    assert (answer.place, answer.is_about) == (None, False)
+    assert answer.message == "Waits: needs 8 a100, 3 free."
     assert f"its event said at 2026-01-01T00:02:00Z: {SENTENCE}" in answer.notes
 
 
@@ -163,14 +165,19 @@ def test_an_event_that_is_not_of_this_wait_tells_nothing(
     assert not any("event" in one for one in answer.notes)
 
 
-def test_a_pod_keeps_the_sentence_of_its_condition_and_its_place_is_about(team: Team) -> None:
+def pod_that_waits(team: Team, lists: Lists = not_served) -> Answer:
+    """The answer for a pod whose own condition says a place."""
     own = make_condition(conditions.POD_ADMITTED, "False", "WaitingForQuota", SENTENCE)
     labels = {names.MANAGED_LABEL: "true", names.QUEUE_LABEL: "default"}
     made = team.store.create(resources.PODS, make_pod("p", namespace="ml", labels=labels))
     status = {**made, "status": {"conditions": [own]}}
     team.store.replace(resources.PODS, status, subresource="status")
     team.add_workload(made["metadata"]["uid"], WAITS, "WaitingForQuota")
-    answer = team.ask("p")
+    return team.ask("p", lists)
+
+
+def test_a_pod_keeps_the_sentence_of_its_condition_and_its_place_is_about(team: Team) -> None:
+    answer = pod_that_waits(team)
     assert (answer.message, answer.place, answer.is_about) == (SENTENCE, 40, True)
     assert [(one.asks, one.free) for one in answer.numbers] == [(8, 3)]
     assert team.ask("p", at_place(37)).place == 38
@@ -202,9 +209,7 @@ def test_what_could_not_be_read_names_the_roles_that_would_show_it(team: Team) -
 
 
 def test_the_document_marks_what_is_about_and_what_is_not_known(team: Team) -> None:
-    uid = team.add_job()
-    team.add_event(uid, SENTENCE, "2026-01-01T00:02:00.000000Z")
-    found = why.document(team.ask())
+    found = why.document(pod_that_waits(team))
     assert (found["place"], found["placeIsAbout"]) == (40, True)
     assert found["quota"] == [
         {

@@ -128,6 +128,49 @@ def test_queue_shows_places_in_their_order(world: World) -> None:
     assert any(line.startswith("note: places follow priority and time") for line in lines)
 
 
+@pytest.fixture
+def other_team(world: World) -> Iterator[None]:
+    """A Workload that holds quota and one that waits, of another namespace in the same queue."""
+    kinds = {"Workload": resources.WORKLOADS, "LocalQueue": resources.LOCAL_QUEUES}
+    documents = [
+        make_local_queue("research", "research", "team"),
+        holding("theirs", "research", 1),
+        waiting("first", "research", 1, priority=9),
+    ]
+    for document in documents:
+        document["metadata"]["namespace"] = "team"
+        world.add(document)
+    yield
+    for document in documents:
+        world.store.delete(kinds[document["kind"]], document["metadata"]["name"], "team")
+
+
+@pytest.mark.usefixtures("other_team")
+def test_with_a_namespace_and_no_name_only_what_is_in_it_is_shown(world: World) -> None:
+    lines = world.lines("queue", "-n", "ml")
+    assert lines[0] == "queue research: 2 Workloads of namespace ml wait"
+    rows = [cells(line) for line in lines if "/workload/" in line]
+    assert [(row[0], row[3]) for row in rows] == [
+        ("2", "ml/workload/soon"), ("3", "ml/workload/late"),
+    ]  # fmt: skip
+    assert world.lines("queue", "-n", "default") == ["Nobody waits in namespace default."]
+    assert any("team/workload/first" in line for line in world.lines("queue"))
+    assert any("team/workload/first" in line for line in world.lines("queue", "research"))
+
+    lines = world.lines("who", "-n", "team")
+    assert lines[0] == f"namespace team: 1 {GPU} held, 1 holder"
+    told = world.told("who", "-n", "team")
+    assert told["subject"] == {"kind": "namespace", "name": "team"}
+    assert [holder["workload"] for holder in told["holders"]] == ["theirs"]
+    assert world.lines("who", "-n", "default")[0] == "namespace default holds nothing"
+    assert len(world.told("who", "research", "-n", "team")["holders"]) == 2
+
+    queues = world.told("top", "-n", "team")["localQueues"]
+    assert [(queue["namespace"], queue["name"]) for queue in queues] == [("team", "research")]
+    assert world.lines("top", "-n", "team")[0].startswith("LocalQueue team/research holds")
+    assert world.lines("top", "-n", "default")[0].startswith("There is no queue in namespace def")
+
+
 def test_ages_follow_the_clock_that_the_command_was_called_with(world: World) -> None:
     """Two answers at one moment are equal, however long each of them takes."""
     later = FakeClock(world.clock.now() + timedelta(minutes=7))
@@ -464,7 +507,7 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
     status = {"pendingWorkloads": 2, "flavorsReservation": of("4"), "flavorsUsage": of("3")}
     world.store.replace(resources.LOCAL_QUEUES, {**stored, "status": status}, subresource="status")
     lines = team.lines("top", "-n", "ml")
-    assert lines[0] == f"{GPU}: 4 used by your LocalQueues, 3 asked for by waiting Workloads"
+    assert lines[0] == f"{GPU}: 4 used in 2 LocalQueues, 3 asked for by waiting Workloads"
     assert [cells(line) for line in lines[1:3]] == [
         ["LOCALQUEUE", "CLUSTERQUEUE", "FLAVOR", "USED", "ADMITTED", "PENDING"],
         ["ml/research", "research", "a100", "4", "3", "3"],

@@ -1,5 +1,6 @@
 """Promised against real: nodes, sick GPUs, pods of others, and the guard."""
 
+import re
 from typing import Any
 
 import pytest
@@ -539,6 +540,50 @@ def test_what_runs_on_a_tainted_node_keeps_its_gpus() -> None:
     made.delete_pod("a")
     made.settle()
     assert "quota promises 8, 0 exist" in condition(made)[1]
+
+
+EXIST = re.compile(r"in flavor (\S+): quota promises \d+, (\d+) exist \((.+?)\)")
+LESS = ("held by pods without a queue", "promised to queues")
+
+
+def sum_of_parts(text: str) -> int:
+    """What exists by the parts of a sentence: those of others are taken off, sick ones not in."""
+    total = 0
+    for part in text.split(", "):
+        number, state = part.split(" ", 1)
+        total += 0 if state == "sick" else -int(number) if state.startswith(LESS) else int(number)
+    return total
+
+
+@pytest.mark.parametrize("wild", [0, 3], ids=["", "pods of others"])
+@pytest.mark.parametrize("after", ["", "cordoned", "sick", "tainted", "all but one sick"])
+def test_the_parts_of_what_exists_add_up(after: str, wild: int) -> None:
+    made = make_world(
+        node("n0", gpu=8),
+        node("n1", gpu=8),
+        make_cluster_queue("gpus", quota=12),
+        make_cluster_queue("later", quota=12),
+        make_local_queue(),
+    )
+    add(made, "a", gpus=4)
+    bind(made, "a", "n0")
+    for number in range(wild):
+        made.store.create(resources.PODS, other_pod(f"wild-{number}"), "ml")
+    if after in {"cordoned", "tainted"}:
+        closed = (
+            {"unschedulable": True} if after == "cordoned" else {"taints": [TAINTS["virtual"]]}
+        )
+        made.store.patch(resources.NODES, "n0", patches.merge({"spec": closed}))
+    elif after:
+        allocatable(made, "n0", 0 if after == "sick" else 1)
+    made.settle()
+    made.pass_time(60)
+    sentences = [
+        match for queue in ("gpus", "later") for match in EXIST.findall(condition(made, queue)[1])
+    ]
+    assert sentences
+    for flavor_, exist, parts in sentences:
+        assert sum_of_parts(parts) == int(exist), (flavor_, exist, parts)
 
 
 def test_the_condition_names_flavors_that_select_the_same_nodes_though_all_gpus_exist() -> None:

@@ -58,6 +58,14 @@ def make(world: World, job: str, *indexes: int, node: str = "n1", why: str = "")
     world.settle()
 
 
+def unmake(world: World, job: str, *indexes: int) -> None:
+    """Delete all pods of a Job, as its controller does once it is suspended."""
+    for index in indexes:
+        world.store.delete(resources.PODS, f"{job}-{index}", "ml")
+    report(world, job, active=0, ready=0)
+    world.settle()
+
+
 def later(world: World, seconds: float) -> None:
     world.clock.advance(seconds)
     world.settle()
@@ -180,6 +188,33 @@ def test_a_pod_on_a_node_that_is_lost_is_told_and_has_as_much_time_again() -> No
     assert not is_suspended(world)
     later(world, 3)
     assert is_suspended(world)
+
+
+@pytest.mark.parametrize("pods", [1, 4])
+def test_nothing_is_told_while_an_owner_that_somebody_suspended_makes_its_pods_anew(
+    pods: int,
+) -> None:
+    world = ready_world()
+    world.store.create(resources.NODES, make_node("n1"))
+    world.add(queued_job(pods=pods))
+    world.settle()
+    make(world, "train", *range(pods))
+    report(world, active=pods, ready=pods)
+    later(world, HALF_AN_HOUR)
+    assert told(world) == []
+
+    unmake(world, "train", *range(pods))
+    later(world, 29)
+    assert told(world) == []
+    make(world, "train", *range(pods))
+    later(world, 29)
+    report(world, active=pods, ready=pods)
+    later(world, 60)
+    assert told(world) == []
+
+    unmake(world, "train", *range(pods))
+    later(world, 30)
+    assert len(told(world)) == 1
 
 
 def test_pods_that_became_ready_while_nobody_looked_go_on() -> None:

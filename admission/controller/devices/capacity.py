@@ -36,6 +36,8 @@ class GpuCapacity:
         outside: held by pods that no queue admitted.
         real: what admitted pods can have: healthy and not held outside; at least what they hold
             already, even where it is sick by now.
+        kept: what of that they hold where nothing new can start: on GPUs that are sick by now,
+            and on nodes whose taints pods of the flavor do not tolerate.
         free: healthy and held by nobody.
         mismatched: devices whose number in labels differs from that of the node.
         stranded: slices of MIG GPUs that no profile can use, beside what is healthy.
@@ -46,6 +48,7 @@ class GpuCapacity:
     sick: Amounts = field(default_factory=dict)
     outside: Amounts = field(default_factory=dict)
     real: Amounts = field(default_factory=dict)
+    kept: Amounts = field(default_factory=dict)
     free: Amounts = field(default_factory=dict)
     mismatched: Amounts = field(default_factory=dict)
     stranded: Amounts = field(default_factory=dict)
@@ -573,9 +576,8 @@ class CapacityByFlavor:
             healthy=healthy,
             sick=part.sick,
             outside=outside,
-            real={
-                r: max(usable.get(r, 0), valued.get(r, 0)) for r in usable.keys() | valued.keys()
-            },
+            real=_larger(usable, valued),
+            kept=_beyond(valued, usable),
             free={r: max(n - valued.get(r, 0), 0) for r, n in usable.items()},
             mismatched=part.mismatched,
             stranded={names.GPU_SLICES: part.stranded} if part.stranded else _NOTHING,
@@ -605,9 +607,8 @@ class CapacityByFlavor:
             healthy=healthy,
             sick=part.sick,
             outside=outside,
-            real={
-                r: max(usable.get(r, 0), valued.get(r, 0)) for r in usable.keys() | valued.keys()
-            },
+            real=_larger(usable, valued),
+            kept=_beyond(valued, usable),
             free=left(allocated.outside | allocated.ours, outside, valued),
         )
 
@@ -619,7 +620,8 @@ class CapacityByFlavor:
         valued = self._held.get(facts.name, _NOTHING)
         if facts.published is not None:
             valued = facts.published.counted(self._allocated.get(facts.name, _NOT_ALLOCATED).ours)
-        return GpuCapacity(real=self._valued(facts, valued))
+        amounts = self._valued(facts, valued)
+        return GpuCapacity(real=amounts, kept=amounts)
 
     def _outside_on(self, node: str) -> Amounts:
         listed, stray = self._outside.get(node, _NOTHING), self._stray.get(node, _NOTHING)
@@ -645,6 +647,15 @@ def _add(by_node: dict[str, dict[str, int]], node: str, amounts: Amounts, sign: 
 
 def _with_worth(amounts: Amounts, worth: Amounts) -> Amounts:
     return {**amounts, **{name: value for name, value in worth.items() if value}}
+
+
+def _larger(left: Amounts, right: Amounts) -> dict[str, int]:
+    return {r: max(left.get(r, 0), right.get(r, 0)) for r in left.keys() | right.keys()}
+
+
+def _beyond(amounts: Amounts, bound: Amounts) -> dict[str, int]:
+    """Return what of some amounts goes beyond others."""
+    return {r: n - bound.get(r, 0) for r, n in amounts.items() if n > bound.get(r, 0)}
 
 
 def _selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:

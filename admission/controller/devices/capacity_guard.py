@@ -38,7 +38,7 @@ AvailableDevices = Mapping[str, frozenset[str]]
 
 _Owner = TypeVar("_Owner", model.ClusterQueue, model.Cohort)
 
-_NO_GPUS: Final[tuple[dict[str, int], ...]] = ({}, {}, {}, {})
+_NO_GPUS: Final[tuple[dict[str, int], ...]] = ({}, {}, {}, {}, {})
 _NO_SURGE: Final[Mapping[FlavorResource, int]] = {}
 _NO_TREE: Final = -1
 _QUEUE: Final = "ClusterQueue"
@@ -69,14 +69,19 @@ class GpuShortage:
     def text(self) -> str:
         """Return one sentence with the numbers."""
         flavor, resource = self.pair
-        sick, outside = self.capacity.sick.get(resource, 0), self.capacity.outside.get(resource, 0)
+        healthy, kept, sick = (
+            amounts.get(resource, 0)
+            for amounts in (self.capacity.healthy, self.capacity.kept, self.capacity.sick)
+        )
+        outside = healthy + kept - self.real  # of what is healthy, so that the sum is right
         elsewhere_ = self.real - self.share
         return added_conditions.shortage(
             resource,
             flavor,
             promised=_text(resource, self.promised),
             exist=_text(resource, self.share),
-            healthy=_text(resource, self.capacity.healthy.get(resource, 0)),
+            healthy=_text(resource, healthy),
+            kept=_text(resource, kept) if kept else "",
             sick=_text(resource, sick) if sick else "",
             outside=_text(resource, outside) if outside else "",
             other_holders=_text(resource, elsewhere_) if elsewhere_ else "",
@@ -322,7 +327,14 @@ class CapacityGuard:
         for flavor in changed:
             capacity = self._capacities.capacity(flavor)
             now = tuple(
-                dict(p) for p in (capacity.real, capacity.healthy, capacity.sick, capacity.outside)
+                dict(p)
+                for p in (
+                    capacity.real,
+                    capacity.healthy,
+                    capacity.kept,
+                    capacity.sick,
+                    capacity.outside,
+                )
             )
             if self._real.get(flavor, _NO_GPUS) != now:
                 self._real[flavor] = now

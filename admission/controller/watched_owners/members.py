@@ -20,6 +20,8 @@ _GATED: Final = "SchedulingGated"
 
 _PAUSE: Final = timedelta(seconds=30)
 """Between two changes of the pods of a Workload that belong to different series."""
+_REMEMBERED: Final = timedelta(seconds=60)
+"""For how long after the last pod went it is known when; longer than any quiet time."""
 
 
 class _Member(NamedTuple):
@@ -103,6 +105,8 @@ class Members:
         self._look_at = look_at
         self._of: dict[str, WorkloadKey] = {}
         self._groups: dict[WorkloadKey, _Group] = {}
+        self._emptied: dict[WorkloadKey, datetime] = {}
+        """When the last pod of a Workload went, in the order of time; for a minute."""
 
     def on_update(self, pod: views.Pod) -> None:
         """Take a pod as it is now."""
@@ -115,6 +119,7 @@ class Members:
         group = self._groups.get(member.of)
         if group is None:
             group = self._groups[member.of] = _Group(self._clock.now())
+            self._emptied.pop(member.of, None)
         if group.pods.get(uid) != member:
             self._of[uid] = member.of
             group.put(uid, member)
@@ -131,7 +136,18 @@ class Members:
             self._changed(key, group)
         else:
             del self._groups[key]
+            self._note_empty(key)
             self._look_at((key,))
+
+    def _note_empty(self, key: WorkloadKey) -> None:
+        """Remember since when a Workload has no pods, for as long as that can matter."""
+        now = self._clock.now()
+        self._emptied.pop(key, None)
+        self._emptied[key] = now
+        for key_, at in list(self._emptied.items()):
+            if now - at <= _REMEMBERED:
+                break
+            del self._emptied[key_]
 
     def _changed(self, key: WorkloadKey, group: _Group) -> None:
         group.changed(self._clock.now())
@@ -151,7 +167,9 @@ class Members:
         return self._counted(1, group)
 
     def changed_at(self, key: WorkloadKey, pod: views.Pod | None = None) -> datetime | None:
-        """Return when a pod of a Workload was last created or changed; None if it is not known.
+        """Return when a pod of a Workload last came, changed or went; None if it is not known.
+
+        That all went is known for a minute.
 
         Args:
             key: of the Workload.
@@ -165,8 +183,9 @@ class Members:
             )
             at = next((condition.last_transition_time for condition in scheduled), None)
             return clock.from_wire(at) if at else None
-        group = self._groups.get(self._first(key))
-        return None if group is None else group.changed_at
+        first = self._first(key)
+        group = self._groups.get(first)
+        return self._emptied.get(first) if group is None else group.changed_at
 
     def changing_since(self, key: WorkloadKey) -> datetime | None:
         """Return since when the pods of a Workload change without a pause, or did so last."""

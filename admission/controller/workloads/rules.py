@@ -30,7 +30,7 @@ class WorkloadContext:
         waiting: how long its pods may take to become ready; None for ever.
         pods_ready: whether all of its pods are ready; None where somebody else tells.
         members: how many of its pods are there; None where nothing is said of them.
-        members_changed_at: when one of them was last created or changed; None if there is none.
+        members_changed_at: when one of them last came, changed or went; None where not known.
         members_changing_since: since when they change without a pause, or did so last.
         refusal: why the API server does not let its owner start; empty where it does.
     """
