@@ -41,7 +41,9 @@ _RUNS: Final = {
 }
 _CHUNK: Final = 2_000
 _PATIENCE_SECONDS: Final = 600.0
-_PAUSE_SECONDS: Final = 0.1
+_REST_SECONDS: Final = 2.0
+_REST_CPU: Final = 0.1
+"""Share of a core that an API server uses at most that has nothing to do."""
 
 
 class Cold:
@@ -151,6 +153,7 @@ class Cold:
         version, listening = self._server.version(path), threading.Event()
         crew.start(self._watch, f"{path}?watch=true&resourceVersion={version}", decided, listening)
         listening.wait(_PATIENCE_SECONDS)
+        self._let_server_settle()
         pids = stage.pids()
         before = {name: processes.cpu_seconds(found) for name, found in pids.items()}
         began = self._monotonic()
@@ -187,6 +190,18 @@ class Cold:
         }
         self._say(f"(i) {figures}")
         return figures
+
+    def _let_server_settle(self) -> None:
+        """Wait until the API server has taken in what went into etcd, as one in use has."""
+        began, pids = self._monotonic(), self._stage.pids()["kube-apiserver"]
+
+        def is_at_rest() -> bool:
+            before = processes.cpu_seconds(pids)
+            threading.Event().wait(_REST_SECONDS)
+            return processes.cpu_seconds(pids) - before < _REST_CPU * _REST_SECONDS
+
+        waiting.until(is_at_rest, what="an API server at rest", within_seconds=_PATIENCE_SECONDS)
+        self._say(f"(i) the API server is at rest after {self._monotonic() - began:.0f} s")
 
     def _watch(self, path: str, decided: dict[str, float], listening: threading.Event) -> None:
         decoder = msgspec.json.Decoder(WatchEvent)
