@@ -39,6 +39,16 @@ class Index(Generic[Group, Key]):
         """Return the number of groups."""
         return len(self._members)
 
+    def add(self, key: Key, groups: Iterable[Group]) -> None:
+        """Take a key that belonged to no group."""
+        by_group = self._members
+        for group in groups:
+            members = by_group.get(group)
+            if members is None:
+                by_group[group] = {key: None}
+            else:
+                members[key] = None
+
     def move(self, key: Key, before: Iterable[Group], after: Iterable[Group]) -> None:
         """Take the groups to which a key belongs instead of those before."""
         for group in before:
@@ -46,8 +56,7 @@ class Index(Generic[Group, Key]):
             members.pop(key, None)
             if not members:
                 del self._members[group]
-        for group in after:
-            self._members.setdefault(group, {})[key] = None
+        self.add(key, after)
 
 
 class Table(Generic[Key, Value]):
@@ -72,8 +81,12 @@ class Table(Generic[Key, Value]):
         """Store a value; return the one before, or None."""
         before = self._values.get(key)
         self._values[key] = value
+        if before is None:
+            for index in self._indexes:
+                index.add(key, index.groups_of(key, value))
+            return None
         for index in self._indexes:
-            left = () if before is None else tuple(dict.fromkeys(index.groups_of(key, before)))
+            left = tuple(dict.fromkeys(index.groups_of(key, before)))
             joined = tuple(dict.fromkeys(index.groups_of(key, value)))
             if left != joined:
                 stays = set(left).intersection(joined)

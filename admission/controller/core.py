@@ -75,7 +75,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.gpu.inventory import GpuNode, NodeStock
 from admission.kube import errors, resources
-from admission.kube.reflector import Replaced, Upserted
+from admission.kube.reflector import Arrived, Replaced, Upserted
 from admission.kube.resources import Resource
 from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
@@ -237,6 +237,7 @@ class Core:
         )
         self._mirrors = self._make_mirrors()
         self._needed = tuple(self._mirrors[resource] for resource in self._awaited)
+        self._surroundings = tuple(self._mirrors[resource] for resource in watched.SURROUNDINGS)
 
     def _releasing(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Return the condition about pods that hold quota that should be free."""
@@ -410,6 +411,8 @@ class Core:
             and isinstance(message.change, Upserted)
         )
         match message:
+            case WatchMessage(change=Arrived()) if not all(map(_IS_SYNCED, self._surroundings)):
+                pass  # it comes again
             case WatchMessage(resource=resource, change=change):
                 self._show(resource, change)
                 self._mirrors[resource].apply(change)
@@ -417,6 +420,8 @@ class Core:
                     for key in self._quarantine.listed(change):
                         self._running.recount(key)
                         self._queue.add(key)
+                    if isinstance(change, Replaced):
+                        self._running.workloads_listed()
             case Unserved(resource=resource):
                 self._mirrors[resource].forget_sync()
                 self._unserved.add(resource)
@@ -439,6 +444,8 @@ class Core:
         """
         if resource in watched.IN_PART or not self._flow.awaits(resource):
             return
+        if isinstance(change, Arrived):
+            return  # no request is open before everything was listed
         if isinstance(change, Replaced):
             for item in change.items:
                 self._finish(self._flow.show(resource, item, is_gone=False))

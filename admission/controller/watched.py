@@ -43,6 +43,15 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
 }
 """Kinds that the core must follow, and the types that they are decoded into."""
 
+SURROUNDINGS: Final = tuple(
+    resource
+    for resource in WATCHED
+    if resource not in {resources.WORKLOADS, resources.PODS, resources.RELEASED_PODS,
+                        resources.BOUND_PODS, resources.JOBS, resources.CHILD_JOBS}
+)  # fmt: skip
+"""What Workloads and pods are judged by. It is listed before any of them is taken: each change of
+it would concern all that were taken already."""
+
 IN_PART: Final = frozenset({resources.BOUND_PODS})
 """Watches that read a few fields of objects which other watches read whole. What they show cannot
 stand for the answer to a request."""

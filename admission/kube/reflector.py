@@ -103,6 +103,16 @@ class Replaced(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Arrived(Generic[T]):
+    """A page of the first list, told while the others are read; `Replaced` brings it once more.
+
+    The objects are the same ones then. Whoever leaves a page out loses nothing but time.
+    """
+
+    items: tuple[T, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Upserted(Generic[T]):
     """An object is new or changed."""
 
@@ -118,6 +128,7 @@ class Deleted(Generic[T]):
 
 Change: TypeAlias = Replaced[T] | Upserted[T] | Deleted[T]
 Sink: TypeAlias = Callable[[Replaced[T] | Upserted[T] | Deleted[T]], None]
+PageSink: TypeAlias = Callable[[Arrived[T]], None]
 
 
 def _ignore(*_: object) -> None:
@@ -154,6 +165,7 @@ class Reflector(Generic[T]):
         on_undecodable: Callable[[Undecodable], None] = _ignore,
         on_reverted: Callable[[], None] = _ignore,
         on_unserved: Callable[[], None] = _ignore,
+        on_page: PageSink[T] | None = None,
         newest: int = 0,
         rng: random.Random | None = None,
         pause: Callable[[float], object] | None = None,
@@ -177,6 +189,7 @@ class Reflector(Generic[T]):
             on_reverted: told that the server went back to an earlier state, before anything of
                 it goes to the sink.
             on_unserved: told that the kind is not served any more; a list comes once it is.
+            on_page: gets each page of the first list but the last, where nothing was known before.
             newest: latest version that a reflector before this one has seen.
             rng: spreads watches and waits.
             pause: waits that many seconds; by default until `stop` at the latest, or until the
@@ -202,6 +215,7 @@ class Reflector(Generic[T]):
         self._on_undecodable = on_undecodable
         self._on_reverted = on_reverted
         self._on_unserved = on_unserved
+        self._on_page = None if newest else on_page
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, keeps no secret
         self._backoff = Backoff(self._rng)
         first, longest = _UNANSWERED_SECONDS
@@ -437,6 +451,7 @@ class Reflector(Generic[T]):
         items: list[T] = []
         undecodable: list[Undecodable] = []
         token = ""
+        on_page, self._on_page = self._on_page, None
         while True:
             page = self._page(limit, token)
             items.extend(page.items)
@@ -445,6 +460,9 @@ class Reflector(Generic[T]):
             token = page.continue_
             if not token or self._stopping.is_set():
                 return Replaced(tuple(items), tuple(undecodable), page.resource_version)
+            if on_page is not None:
+                with self._lock:
+                    on_page(Arrived(page.items))
 
     def _page(self, limit: int, token: str) -> Page[T]:
         page = self._api.list(

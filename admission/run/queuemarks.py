@@ -15,7 +15,7 @@ from admission.controller.core import Message, WatchMessage
 from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.kube.connectivity import warn
-from admission.kube.reflector import Deleted, Replaced
+from admission.kube.reflector import Arrived, Deleted, Replaced
 from admission.objects import views
 
 _PAUSE_SECONDS: Final = 0.5
@@ -114,6 +114,8 @@ class QueueMarks:
         clear: Callable[[], None],
     ) -> None:
         change = message.change
+        if isinstance(change, Arrived):
+            return  # it comes again
         with self._lock:
             self._is_settled = False
             if isinstance(change, Replaced):

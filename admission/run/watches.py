@@ -313,6 +313,7 @@ class ReflectorSet:
             on_undecodable=quarantine,
             on_reverted=self._revert,
             on_unserved=unserved,
+            on_page=lambda page: self._put(core.WatchMessage(resource, page)),
             newest=newest,
             connectivity=self._connectivity,
         )

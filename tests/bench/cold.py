@@ -20,6 +20,7 @@ from tests.bench.crew import Crew, Server
 from tests.bench.figures import Figures
 from tests.bench.stage import POD, QUEUES, Stage
 from tests.bench.watched_workloads import WatchEvent
+from tests.builders.cluster import make_node
 from tests.builders.queues import make_cluster_queue, make_local_queue
 from tests.controlplane import waiting
 
@@ -72,6 +73,7 @@ class Cold:
         """One run: it takes some minutes."""
         self._say(f"(i) {self._queues} queues, {self._pods} pods")
         self._add_queues()
+        self._add_nodes()
         pod, made = self._sample()
         self._multiply(pod, made)
         self._add_waiting()
@@ -85,6 +87,15 @@ class Cold:
             found = make_cluster_queue(name, quota=quota, flavors=("bench",), cohortName=cohort)
             api.post(f"{_KUEUE}/clusterqueues", found)
             api.post(path, make_local_queue(name, name, self._namespace))
+
+    def _add_nodes(self) -> None:
+        """Nodes of the copied pods, which a controller takes for ended where theirs is missing."""
+        units = {names.GPU_RESOURCE: self._pods // NODES + 1}
+        for number in range(NODES):
+            found = make_node(f"node-{number}", units=units)
+            path = f"/api/v1/nodes/{found['metadata']['name']}/status"
+            self._stage.cluster.api.post("/api/v1/nodes", found)
+            self._stage.cluster.api.patch(path, {"status": found["status"]})
 
     def _sample(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """A pod that was admitted and is bound, and its Workload, as they are stored."""

@@ -56,6 +56,8 @@ class Running:
         covered: int = 0,
         clock: FakeClock | None = None,
         nodes: LostNodes | None = None,
+        *,
+        are_workloads_listed: bool = True,
     ) -> None:
         self.covered = covered
         self.charged: dict[WorkloadKey, str] = {}
@@ -81,6 +83,8 @@ class Running:
             ledger, configuration, inventory, self.clock, MagicMock(), GpuConfiguration(),
             lambda _: None, workloads,
         )  # fmt: skip
+        if are_workloads_listed:
+            self.pods.workloads_listed()
 
     def _charge(self, view: Workload, queue: str, labels: dict[str, str], *, ends: bool) -> None:
         self.calls += 1
@@ -183,6 +187,14 @@ def test_pods_are_charged_at_once_as_their_reservation_goes() -> None:
     assert running.calls == PODS - 3
 
 
+def test_pods_that_are_seen_before_any_workload_are_charged_once_workloads_were_listed() -> None:
+    running = Running(covered=PODS - 3, are_workloads_listed=False)
+    come(running)
+    assert running.calls == 0
+    running.pods.workloads_listed()
+    assert len(running.uids()) == running.calls == 3
+
+
 def test_a_pod_is_charged_once_its_queue_is_there() -> None:
     running = Running()
     running.has_queue = False
@@ -268,6 +280,9 @@ def test_each_change_leaves_charged_what_counting_all_anew_charges(history) -> N
                 pass
         running.pods.recount(WORKLOAD)
         again = Running(running.covered, running.clock, running.nodes)
+        cold = Running(running.covered, running.clock, running.nodes, are_workloads_listed=False)
         for view in there.values():
             again.see(view)
-        assert running.uids() == again.uids()
+            cold.see(view)
+        cold.pods.workloads_listed()
+        assert running.uids() == again.uids() == cold.uids()

@@ -5,7 +5,7 @@ import pytest
 from admission.base.errors import InvalidValueError
 from admission.controller.seeing.informers import Informer
 from admission.kube.api import Undecodable
-from admission.kube.reflector import Deleted, Replaced, Upserted
+from admission.kube.reflector import Arrived, Deleted, Replaced, Upserted
 from admission.objects import views
 
 
@@ -32,6 +32,25 @@ def test_what_a_relist_leaves_out_is_gone() -> None:
 
     assert log.said == ["put a", "put b", "drop a", "put b"]
     assert log.mirror.synced
+
+
+def test_what_arrived_before_the_whole_list_is_taken_once() -> None:
+    log = Log()
+    first, second = thing("a", "8"), thing("b", "9")
+    log.mirror.apply(Arrived(items=(first,)))
+    assert not log.mirror.synced
+    log.mirror.apply(Replaced(items=(first, second), version="10"))
+    assert log.said == ["put a", "put b"]
+    log.mirror.apply(Replaced(items=(first, second), version="11"))
+    assert log.said[2:] == ["put a", "put b"], "a later list is compared as a whole"
+
+
+def test_what_arrived_and_is_in_no_list_is_gone_and_what_changed_since_is_taken_again() -> None:
+    log = Log()
+    log.mirror.apply(Arrived(items=(thing("gone", "7"), thing("a", "8"))))
+    log.mirror.apply(Replaced(items=(thing("a", "9"),), version="10"))
+
+    assert log.said == ["put gone", "put a", "drop gone", "put a"]
 
 
 def test_what_was_seen_after_a_list_was_taken_is_not_gone_for_want_of_it() -> None:

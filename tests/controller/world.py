@@ -23,7 +23,7 @@ from admission.controller.writing.writer import Sender
 from admission.gpu import catalogue
 from admission.kube import resources
 from admission.kube.api import Document
-from admission.kube.reflector import Replaced
+from admission.kube.reflector import Arrived, Replaced
 from admission.kube.resources import Resource
 from admission.objects import crds, views
 from admission.objects.workload import Workload
@@ -65,6 +65,10 @@ WATCHED: dict[Resource, Any] = {
     **{one: into for one, into in watched.OPTIONAL.items() if one in resources.BUILT_IN},
     **_ROWS,
 }
+
+
+def _order_of_a_start(resource: Resource) -> int:
+    return (resource not in watched.SURROUNDINGS) + (resource is resources.WORKLOADS)
 
 
 WORKLOAD_KIND = "workloads.kueue.x-k8s.io"
@@ -126,6 +130,7 @@ class World:
         self.is_job_controller_away = False
         self._told = 0
         self._observed: object = None
+        self._is_cold = False
         self._queue: deque[ApiRequest] = deque()
         self._sender = Sender(self.store, self.clock, threading.Event())
         self.config = config
@@ -180,13 +185,21 @@ class World:
         """Tells the core what the store holds, and what else is shown, as a relist does."""
         self._say_what_is_suspended()
         self._observed = self._observable()
-        for resource, into in WATCHED.items():
-            if resource in self.unlisted:
-                continue
-            listed = self.listed(resource, into)
+        order = [resource for resource in WATCHED if resource not in self.unlisted]
+        if self._is_cold:
+            order.sort(key=_order_of_a_start)
+        lists = {resource: self.listed(resource, WATCHED[resource]) for resource in order}
+        for resource, listed in lists.items():
             for one in listed.undecodable:
                 self.core.receive(Unreadable(one))
-            self.core.receive(core.WatchMessage(resource, listed))
+            if self._is_cold and resource not in watched.SURROUNDINGS:
+                self.core.receive(core.WatchMessage(resource, Arrived(listed.items[::2])))
+            else:
+                self.core.receive(core.WatchMessage(resource, listed))
+        if self._is_cold:
+            self._is_cold = False
+            for resource in order:
+                self.core.receive(core.WatchMessage(resource, lists[resource]))
 
     def _observable(self) -> object:
         """Equals that of another time if `observe` would tell the core the same."""
@@ -258,8 +271,13 @@ class World:
             self.settle()
 
     def restarted(self) -> "World":
-        """Another controller on the same store: memory is lost, objects are not."""
-        return World(self.store, self.clock, self.config)
+        """Another controller on the same store: memory is lost, objects are not.
+
+        It sees pods before their Workloads, and of each list some objects before the whole.
+        """
+        world = World(self.store, self.clock, self.config)
+        world._is_cold = True
+        return world
 
     # ------------------------------------------------------------------------------ objects
 

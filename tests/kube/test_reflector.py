@@ -17,7 +17,7 @@ from admission.base.clock import SystemClock
 from admission.kube import errors, resources
 from admission.kube.api import Api, Undecodable
 from admission.kube.connectivity import Connectivity
-from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
+from admission.kube.reflector import Arrived, Deleted, Reflector, Replaced, Upserted
 from admission.objects import views
 from admission.sandbox.store import Store
 from tests.clocks import FakeClock
@@ -95,6 +95,28 @@ def test_it_lists_in_pages_then_watches_with_bookmarks(server: FaultyServer, tmp
     assert server.asked("allowWatchBookmarks") == ["true"]
     assert 300 <= int(server.asked("timeoutSeconds")[0]) <= 600
     assert watched.pauses == []
+
+
+@pytest.mark.parametrize("newest", [0, 3], ids=["nothing known", "something known"])
+def test_the_pages_of_a_first_list_are_told_before_it_where_nothing_was_known(
+    server: FaultyServer, tmp_path: Path, newest: int
+):
+    pages: list[tuple[str, ...]] = []
+    for version in (5, 9):
+        server.answers += [
+            listing(thing("a", 1), version=version, token="more"),
+            listing(thing("b", 2), version=version, token="more"),
+            listing(thing("c", 3), version=version),
+        ]
+    server.watches += [Watch((bookmark(6),)), GONE[0], Watch(then="hang")]
+
+    def take(page: Arrived[ConfigMap]) -> None:
+        pages.append(tuple(item.metadata.name for item in page.items))
+
+    with following(server, tmp_path, page_size=2, on_page=take, newest=newest) as watched:
+        for _ in range(2):
+            assert watched.next() == ("replaced", ("a", "b", "c"))
+    assert pages == ([] if newest else [("a",), ("b",)])
 
 
 def test_it_goes_on_from_the_last_event_or_bookmark(server: FaultyServer, tmp_path: Path):

@@ -7,12 +7,12 @@ import msgspec
 
 from admission.base import logs
 from admission.base.errors import AdmissionError
-from admission.kube.reflector import Deleted, Replaced, Upserted
+from admission.kube.reflector import Arrived, Deleted, Replaced, Upserted
 from admission.objects import views
 
 Value = TypeVar("Value", bound=views.Object)
 
-Change: TypeAlias = Replaced[Value] | Upserted[Value] | Deleted[Value]
+Change: TypeAlias = Arrived[Value] | Replaced[Value] | Upserted[Value] | Deleted[Value]
 
 
 def _ignore(*_: object) -> None:
@@ -61,6 +61,8 @@ class Informer(Generic[Value]):
         self._drop = drop
         self._slim = slim
         self._known: dict[tuple[str, str], views.Object] = {}
+        self._arrived: dict[tuple[str, str], Value] = {}
+        """What was taken of a list that is still being read."""
         self._log = logs.get("mirror")
         self.synced = self.is_served = False
         self.taken = self.listed = 0
@@ -75,6 +77,10 @@ class Informer(Generic[Value]):
             }
             self._replace(change.items, unreadable, change.version)
             self.synced, self.is_served = True, bool(change.version)
+        elif isinstance(change, Arrived):
+            for value in change.items:
+                self._arrived[key_of(value)] = value
+                self._set(value)
         elif isinstance(change, Upserted):
             self._set(change.object)
         else:
@@ -110,8 +116,10 @@ class Informer(Generic[Value]):
             del self._known[key_of(value)]
             self._drop(_as_of(value, version))
         self.listed = len(listed)
-        for self.taken, value in enumerate(listed.values()):
-            self._set(value)
+        arrived, self._arrived = self._arrived, {}
+        for self.taken, (key, value) in enumerate(listed.items()):
+            if arrived.get(key) is not value:
+                self._set(value)
         self.taken = self.listed = 0
 
     def _set(self, value: Value) -> None:

@@ -375,6 +375,8 @@ class RunningPods:
         """ClusterQueues of pods that hold what nobody else gets yet, by UID."""
         self._releasing_in = self._releasing.index(lambda _, queue: (queue,))
         self._reworded: set[str] = set()
+        self._uncounted: dict[WorkloadKey, None] | None = {}
+        """Keys of pods that came before their Workload; None once Workloads were listed."""
         self.members = Members(clock, inventory.lost_nodes.is_lost, look_at, workloads.first)
         self.informers: dict[Resource, Informer[views.Pod]] = {
             resources.RELEASED_PODS: Informer("Pod", self._see_of_owner, self._lose_of_owner)
@@ -409,11 +411,13 @@ class RunningPods:
         self._tell(tracked)
         is_counted_anew = earlier is None or _differs(earlier.view, pod)
         asks_anew = earlier is None or not _asks_alike(earlier.view.spec, pod.spec)
-        if is_counted_anew or asks_anew or doubt is not None:
+        if self._uncounted is not None and self._has_no_workload(tracked.workload):
+            self._uncounted[tracked.workload] = None
+        elif is_counted_anew or asks_anew or doubt is not None:
             self._recount(tracked.workload, tracked.pod_set, (uid,))
             self._recount_owner(tracked.workload)
-        if is_counted_anew or asks_anew:
-            self._charge_rest(tracked)
+            if is_counted_anew or asks_anew:
+                self._charge_rest(tracked)
         is_managed = self._configuration.manages(pod.metadata.namespace)
         if resource is not resources.RELEASED_PODS or not is_managed:
             return
@@ -949,6 +953,20 @@ class RunningPods:
         local = self._configuration.local_queues.get(_local_queue_of(workload))
         named, _ = self._named_and_node(workload.key())
         return tuple(filter(None, (named, "" if local is None else local.spec.cluster_queue)))
+
+    def workloads_listed(self) -> None:
+        """Take the news that all Workloads were seen; charge the pods of which there is none.
+
+        Until then a pod without one is not charged: nothing is decided before, and its Workload
+        would take the charge back.
+        """
+        uncounted, self._uncounted = self._uncounted or {}, None
+        for key in uncounted:
+            if self._has_no_workload(key):
+                self._recount_all(key)
+
+    def _has_no_workload(self, first: WorkloadKey) -> bool:
+        return self._workloads.get(self._workloads.current(first)) is None
 
     def recount(self, key: WorkloadKey) -> None:
         """Charge each pod of a Workload on its own that the Workload is not charged for."""
