@@ -237,7 +237,6 @@ class Core:
         )
         self._mirrors = self._make_mirrors()
         self._needed = tuple(self._mirrors[resource] for resource in self._awaited)
-        self._surroundings = tuple(self._mirrors[resource] for resource in watched.SURROUNDINGS)
 
     def _releasing(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Return the condition about pods that hold quota that should be free."""
@@ -371,6 +370,10 @@ class Core:
         """Return whether every kind was listed that decisions need; nothing is decided before."""
         return not self.is_reverted and all(map(_IS_SYNCED, self._needed))
 
+    def _knows_surroundings(self) -> bool:
+        """Return whether everything was listed that Workloads and pods are judged by."""
+        return all(self._mirrors[resource].synced for resource in watched.SURROUNDINGS)
+
     def unready(self) -> str:
         """Return what of the lists that decisions need was not taken yet; from any thread."""
         waiting = []
@@ -411,7 +414,7 @@ class Core:
             and isinstance(message.change, Upserted)
         )
         match message:
-            case WatchMessage(change=Arrived()) if not all(map(_IS_SYNCED, self._surroundings)):
+            case WatchMessage(change=Arrived()) if not self._knows_surroundings():
                 pass  # it comes again
             case WatchMessage(resource=resource, change=change):
                 self._show(resource, change)
