@@ -224,6 +224,16 @@ def _only(
         )
     resource, is_one_word = among[0], len({resource_.kind for resource_ in among}) == 1
     where = f" in namespace {namespace}" if resource.namespaced else ""
+    others = _elsewhere(api, name, among if is_one_word else _LIKELY)
+    if others:
+        namespaces = " or ".join(f"-n {other}" for other in others)
+        kind = resource.plural if is_one_word else "pod"
+        raise SubjectError(
+            f"no {kind} {name!r}{where}; there is one of that name in namespace "
+            f"{', '.join(others)}",
+            f"say which namespace is meant: {namespaces}",
+            ErrorCode.NOT_FOUND,
+        )
     if not is_one_word:
         meant = similar(name, _listed(api, namespace, _LIKELY))
         raise SubjectError(
@@ -259,6 +269,20 @@ def _listed(api: Api, namespace: str, among: Iterable[Resource]) -> Iterator[str
         except errors.ApiError:
             continue  # it is not served, or may not be listed
         yield from (each["metadata"]["name"] for each in items)
+
+
+def _elsewhere(api: Api, name: str, among: Iterable[Resource]) -> list[str]:
+    """Return some namespaces that have an object of that name, as far as all may be listed."""
+    namespaces: set[str] = set()
+    for resource in among:
+        if not resource.namespaced:
+            continue
+        try:
+            page = api.list(resource, field_selector=f"metadata.name={name}", limit=_MOST_SIMILAR)
+        except errors.ApiError:
+            continue  # it is not served, or not all may be listed
+        namespaces.update(document["metadata"]["namespace"] for document in page.items)
+    return sorted(namespaces)[:_MOST_SIMILAR]
 
 
 def similar(name: str, candidates: Iterable[str]) -> str:

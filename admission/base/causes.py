@@ -34,6 +34,20 @@ class Elsewhere(NamedTuple):
 NOT_ELSEWHERE: Final = Elsewhere()
 
 
+class BorrowingLimit(NamedTuple):
+    """A borrowing limit that alone keeps something from getting quota that is free above.
+
+    Attributes:
+        name: of the ClusterQueue or Cohort that has it.
+        is_of_cohort: whether it is a Cohort.
+        amount: the most that may be borrowed, in the canonical unit.
+    """
+
+    name: str
+    is_of_cohort: bool
+    amount: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
     """The numbers behind a wait, for one resource in one flavor.
@@ -47,6 +61,7 @@ class Shortage:
         withheld: what it is promised beyond that and is not there for it.
         elsewhere: what of that exists and is promised to others before.
         holders: ClusterQueues of the tree that use the resource, with their usage, largest first.
+        borrowing_limit: what alone stands in the way; None where more has to become free.
     """
 
     pod_set: PodSetName
@@ -59,6 +74,7 @@ class Shortage:
     withheld: int = 0
     elsewhere: Elsewhere = NOT_ELSEWHERE
     holders: tuple[tuple[ClusterQueueName, int], ...] = ()
+    borrowing_limit: BorrowingLimit | None = None
 
     @property
     def missing(self) -> int:

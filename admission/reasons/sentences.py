@@ -12,7 +12,14 @@ from typing import Final, NamedTuple, assert_never
 
 from admission.base import amount as amounts
 from admission.base import causes, conditions, names, quantity
-from admission.base.causes import LargestNode, MemberCounts, Refusal, Shortage, Why
+from admission.base.causes import (
+    BorrowingLimit,
+    LargestNode,
+    MemberCounts,
+    Refusal,
+    Shortage,
+    Why,
+)
 from admission.base.conditions import EvictionReason, Text, WaitReason
 from admission.base.names import FlavorResource
 from admission.reasons import domains, kueue, placing
@@ -100,6 +107,11 @@ class Lack(NamedTuple):
         holders: ClusterQueues with what they use, largest first.
         never: whether it asks for more than it could ever take.
         exists_not: whether it would fit if all existed that is promised.
+        borrower: ClusterQueue or Cohort whose borrowing limit alone stands in the way; empty for
+            none.
+        may_borrow: the most that it may borrow.
+        is_own_limit: whether that is the ClusterQueue in which the Workload waits: what others
+            hold does not matter then.
     """
 
     resource: str
@@ -114,6 +126,9 @@ class Lack(NamedTuple):
     holders: tuple[tuple[str, str], ...] = ()
     never: bool = False
     exists_not: bool = False
+    borrower: str = ""
+    may_borrow: str = ""
+    is_own_limit: bool = False
 
     @property
     def need(self) -> str:
@@ -150,6 +165,8 @@ def waits_for_quota(
     """Return that a Workload waits until quota is free.
 
     ``Waits: needs 8 a100, 3 free of 16; about 10th in queue research; held by team-b (6).``
+    ``Waits: needs 8 a100, 2 free of 10; queue research may borrow 2 a100 at most; held by
+    research (8).``
 
     Args:
         lacks: what it lacks, at least one.
@@ -173,9 +190,38 @@ def waits_for_quota(
             f"the previous revision of Deployment {name(deployment)} holds quota: set maxSurge: 0"
         )
         return Text(Code.HELD_BY_PREVIOUS_REVISION, sentence(head, cause, at))
+    limits = _limits(of_resource)
     holders = of_resource[0].holders if len(of_resource) == 1 else ()
-    users = listed(f"{name(queue)} ({used})" for queue, used in holders)
-    return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, f"held by {users}" if users else ""))
+    users = listed(
+        f"{name(queue)} ({used})"
+        for queue, used in holders
+        if queue == cluster_queue or not of_resource[0].is_own_limit
+    )
+    held = f"held by {users}" if users else ""
+    return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, *limits, held))
+
+
+def _limits(lacks: Sequence[Lack]) -> list[str]:
+    """Return which borrowing limits stand in the way, each once; none where one flavor has none.
+
+    What is free above would be enough, so nobody else has to give anything back.
+    """
+    if not all(lack.borrower for lack in lacks):
+        return []
+    return list(
+        dict.fromkeys(
+            f"{lack.borrower} may borrow {lack.may_borrow} {_what_of(lack)} at most"
+            if lack.may_borrow != "0"
+            else f"{lack.borrower} may borrow no {_what_of(lack)}"
+            for lack in lacks
+        )
+    )
+
+
+def _what_of(lack: Lack) -> str:
+    if lack.resource == names.GPU_RESOURCE:
+        return name(lack.flavor)
+    return f"{_what(lack.resource)} of {name(lack.flavor)}"
 
 
 def _at(place: str, cluster_queue: str) -> str:
@@ -536,6 +582,9 @@ def _lack(shortage: Shortage) -> Lack:
         elsewhere=_limited(resource, lowest) if (lowest := min(withheld, promised.amount)) else "",
         is_all_elsewhere=0 < withheld <= promised.amount,
         promised_to=promised.owners,
+        borrower="" if (limit := shortage.borrowing_limit) is None else _borrower(limit),
+        may_borrow="" if limit is None else quantity.in_words(resource, limit.amount),
+        is_own_limit=limit is not None and not limit.is_of_cohort,
         holders=tuple(
             (queue, quantity.in_words(resource, used))
             for queue, used in shortage.holders
@@ -544,6 +593,10 @@ def _lack(shortage: Shortage) -> Lack:
         never=_is_never(shortage),
         exists_not=room < shortage.requested <= amounts.add(room, withheld),
     )
+
+
+def _borrower(limit: BorrowingLimit) -> str:
+    return f"{'Cohort' if limit.is_of_cohort else 'queue'} {name(limit.name)}"
 
 
 def _is_never(shortage: Shortage) -> bool:

@@ -137,6 +137,25 @@ def _borrowable(node: QuotaNode, fr: FlavorResource, limit: int) -> int:
     return amount.add(lent if lent == UNLIMITED else lent - taken, limit)
 
 
+def limiting(node: QuotaNode, fr: FlavorResource, value: int) -> QuotaNode | None:
+    """Return the node whose borrowing limit alone keeps a value from being available.
+
+    Differs: Kueue does not tell a borrowing limit from quota that others use.
+
+    Returns:
+        None where it is available, where more has to become free, and where several limits do.
+    """
+    parent, rest = node.parent, value - local_available(node, fr)
+    if parent is None or rest <= 0:
+        return None
+    node_quota = node.quotas.get(fr)
+    limit = None if node_quota is None else node_quota.borrowing_limit
+    is_within = limit is None or rest <= _borrowable(node, fr, limit)
+    if rest <= available(parent, fr):
+        return None if is_within else node
+    return limiting(parent, fr, rest) if is_within else None
+
+
 def potential(node: QuotaNode, fr: FlavorResource) -> int:
     """Return the most the node could ever take, were nothing in use."""
     potential_known = node.potential.get(fr)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from admission.base.causes import Shortage
+from admission.base.causes import BorrowingLimit, Shortage
 from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import CohortNode, QueueNode
@@ -66,7 +66,18 @@ def _shortage(node: QueueNode, pod_set: str, fr: FlavorResource, amount: int) ->
         nominal=quota.nominal(node, fr),
         withheld=quota.withheld(node, fr),
         holders=_holders(node, fr),
+        borrowing_limit=_borrowing_limit(node, fr, amount),
     )
+
+
+def _borrowing_limit(node: QueueNode, fr: FlavorResource, amount: int) -> BorrowingLimit | None:
+    limiting = quota.limiting(node, fr, amount)
+    if limiting is None:
+        return None
+    limit = limiting.quotas[fr].borrowing_limit
+    assert limit is not None
+    assert isinstance(limiting, CohortNode | QueueNode)
+    return BorrowingLimit(limiting.name, isinstance(limiting, CohortNode), limit)
 
 
 def _holders(node: QueueNode, fr: FlavorResource) -> tuple[tuple[ClusterQueueName, int], ...]:

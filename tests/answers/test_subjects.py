@@ -78,6 +78,16 @@ def test_what_is_not_there_is_named(store: Store, typed: str, message: str) -> N
     assert failed.value.advice
 
 
+@pytest.mark.parametrize("typed", ["train", "job/train"])
+def test_what_is_in_another_namespace_is_said_to_be_there(store: Store, typed: str) -> None:
+    for namespace in ("search", "speech"):
+        store.create(resources.NAMESPACES, make_namespace(namespace))
+        store.create(resources.JOBS, make_job("train"), namespace)
+    with pytest.raises(SubjectError, match="of that name in namespace search, speech$") as failed:
+        subjects.find(store, "ml", typed)
+    assert failed.value.advice == "say which namespace is meant: -n search or -n speech"
+
+
 def test_an_owner_of_a_kind_that_an_installation_adds_is_found_by_its_workload(
     store: Store,
 ) -> None:

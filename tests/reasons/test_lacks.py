@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from admission.base.causes import Shortage
-from admission.base.names import FlavorName, PodSetName, ResourceName
+from admission.base.causes import BorrowingLimit, Shortage
+from admission.base.names import ClusterQueueName, FlavorName, PodSetName, ResourceName
 from admission.reasons import sentences
 
 GPU = "nvidia.com/gpu"
@@ -47,6 +47,32 @@ def test_of_two_pod_sets_that_lack_the_same_the_larger_request_is_told() -> None
     for asked in ([3, 5], [5, 3]):
         (lack,) = sentences.lacks([short(GPU, requested=one) for one in asked])
         assert lack.asks == "5"
+
+
+HOLDERS = ((ClusterQueueName("serving"), 9), (ClusterQueueName("research"), 8))
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (None, "held by serving (9), research (8)"),
+        (("research", False, 2), "queue research may borrow 2 a100 at most; held by research (8)"),
+        (("research", False, 0), "queue research may borrow no a100; held by research (8)"),
+        (
+            ("ml", True, 2),
+            "Cohort ml may borrow 2 a100 at most; held by serving (9), research (8)",
+        ),
+    ],
+    ids=["others hold it", "of the queue", "none", "of the cohort"],
+)
+def test_a_borrowing_limit_that_alone_stands_in_the_way_is_told(
+    limit: tuple[str, bool, int] | None, expected: str
+) -> None:
+    more = {"borrowing_limit": None if limit is None else BorrowingLimit(*limit)}
+    shortage = short(GPU, "a100", 4, available=2, limit=10, holders=HOLDERS, **more)
+    text = sentences.of_shortages([shortage], "research", place="3rd")
+    at = "3rd in queue research"
+    assert text.message == f"Waits: needs 4 a100, 2 free of 10; {at}; {expected}."
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,10 @@
 """Worked examples of quota arithmetic, amounts in cores."""
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from admission.base.amount import UNLIMITED
 from admission.base.names import WorkloadKey
@@ -285,6 +289,47 @@ def test_moving_a_queue_with_usage_keeps_both_trees_right():
     assert made.node("a").usage == {}
     assert made.node("b").usage == {STD_CPU: 6000}
     assert made.node("b").subtree == {STD_CPU: 8000}
+
+
+_LIMITS = st.one_of(st.none(), st.integers(0, 6))
+_AMOUNTS = st.integers(0, 8)
+
+
+@given(
+    limits=st.tuples(_LIMITS, _LIMITS, _LIMITS),
+    lent=st.tuples(_LIMITS, _LIMITS),
+    nominal=st.tuples(*[_AMOUNTS] * 5),
+    held=st.tuples(*[_AMOUNTS] * 3),
+    value=st.integers(1, 30),
+)
+def test_a_borrowing_limit_is_named_where_without_it_alone_the_value_is_available(
+    limits: tuple[int | None, ...],
+    lent: tuple[int | None, ...],
+    nominal: tuple[int, ...],
+    held: tuple[int, ...],
+    value: int,
+) -> None:
+    def available(without: str = "") -> tuple[int, Any]:
+        kept = {name: None if name == without else limit for name, limit in own.items()}
+        state = world(
+            cohort("top", nominal[0]),
+            cohort("mid", nominal[1], kept["mid"], lent[0], parent="top"),
+            cohort("low", nominal[2], kept["low"], parent="mid"),
+            cluster_queue("a", nominal[3], kept["a"], lent[1], cohort="low"),
+            cluster_queue("b", nominal[4], cohort="mid"),
+            cluster_queue("c", 0, cohort="low"),
+            *(holding(name, name, used) for name, used in zip("abc", held, strict=True) if used),
+        )
+        node = state.node("a")
+        return quota.available(node, STD_CPU), quota.limiting(node, STD_CPU, value * 1000)
+
+    own = dict(zip(("a", "low", "mid"), limits, strict=True))
+    free, limiting = available()
+    alone = {name for name in own if available(name)[0] >= value * 1000}
+    if free >= value * 1000:
+        assert limiting is None
+    else:
+        assert ({limiting.name} if limiting else set()) == alone
 
 
 def test_what_a_queue_has_borrowed_counts_after_it_gave_up_the_flavor():
