@@ -83,7 +83,7 @@ def test_what_is_in_another_namespace_is_said_to_be_there(store: Store, typed: s
     for namespace in ("search", "speech"):
         store.create(resources.NAMESPACES, make_namespace(namespace))
         store.create(resources.JOBS, make_job("train"), namespace)
-    with pytest.raises(SubjectError, match="of that name in namespace search, speech$") as failed:
+    with pytest.raises(SubjectError, match=r"namespace search, speech$") as failed:
         subjects.find(store, "ml", typed)
     assert failed.value.advice == "say which namespace is meant: -n search or -n speech"
 
