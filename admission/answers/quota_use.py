@@ -158,12 +158,15 @@ class LocalLine:
     Attributes:
         flavor: the flavor.
         resource: the resource.
+        nominal: nominal quota of the ClusterQueue, which its LocalQueues share; None where that
+            is not told, or nothing limits it.
         used: reserved by its Workloads, admitted or not.
         admitted: the part of `used` whose Workloads are admitted.
     """
 
     flavor: str
     resource: str
+    nominal: int | None = None
     used: int = 0
     admitted: int = 0
 
@@ -801,7 +804,10 @@ def _flavor(
 
 
 def _local(view: LocalQueue, waiting: _Waiting) -> LocalUse:
-    admitted = reserved(view.status.flavors_usage)
+    admitted, nominal = (
+        reserved(view.status.flavors_usage),
+        reserved(view.status.nominal_quota),
+    )
     return LocalUse(
         namespace=view.metadata.namespace,
         name=view.metadata.name,
@@ -810,6 +816,7 @@ def _local(view: LocalQueue, waiting: _Waiting) -> LocalUse:
             LocalLine(
                 flavor=pair.flavor,
                 resource=pair.resource,
+                nominal=nominal.get(pair),
                 used=n,
                 admitted=admitted.get(pair, 0),
             )
@@ -895,6 +902,7 @@ def document(use: Use) -> dict[str, Any]:
                     {
                         "flavor": line.flavor,
                         "resource": line.resource,
+                        "nominal": amount_text(line.resource, line.nominal),
                         "used": amount_text(line.resource, line.used),
                         "admitted": amount_text(line.resource, line.admitted),
                     }

@@ -66,7 +66,7 @@ class Numbers:
         free: what the ClusterQueue could take now, borrowed or not; None where it is not known.
         reach: the most that it could ever take; None likewise.
         nominal: its own quota; None likewise.
-        holders: ClusterQueues that use it, with how much, largest first.
+        holders: ClusterQueues that use it, with how much, largest first; None likewise.
     """
 
     flavor: str
@@ -75,7 +75,7 @@ class Numbers:
     free: int | None = None
     reach: int | None = None
     nominal: int | None = None
-    holders: tuple[tuple[str, int], ...] = ()
+    holders: tuple[tuple[str, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -877,7 +877,7 @@ def _without_queues(
         answer,
         numbers=tuple(
             Numbers(flavor=amount.flavor, resource=amount.resource, asks=amount.asks,
-                    free=amount.free, reach=amount.reach)
+                    free=amount.free, reach=amount.reach, nominal=amount.nominal)
             for amount in amounts
         ),
         notes=tuple(notes),
@@ -1233,7 +1233,9 @@ def _numbers_document(numbers: Numbers) -> dict[str, Any]:
         "free": show(numbers.resource, numbers.free),
         "reach": show(numbers.resource, numbers.reach),
         "nominal": show(numbers.resource, numbers.nominal),
-        "heldBy": [
+        "heldBy": None
+        if numbers.holders is None
+        else [
             {"clusterQueue": queue, "amount": show(numbers.resource, used)}
             for queue, used in numbers.holders
         ],

@@ -33,6 +33,7 @@ class FlavorRequest:
         asks: what is asked for.
         free: what the ClusterQueue could take now; None where that is not known.
         reach: the most that it could ever take; None likewise.
+        nominal: nominal quota of the ClusterQueue; None likewise.
     """
 
     flavor: str
@@ -40,6 +41,7 @@ class FlavorRequest:
     asks: int
     free: int | None = None
     reach: int | None = None
+    nominal: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,9 @@ def amounts(
         (pair_of_amounts.flavor, pair_of_amounts.resource): pair_of_amounts
         for pair_of_amounts in reading.told_amounts(message)
     }
+    nominal: Mapping[Any, int] = (
+        {} if queue is None else queue_status.reserved(queue.status.nominal_quota)
+    )
     pairs = {(pair.flavor, pair.resource): None for pair in _pairs(queue)} | dict.fromkeys(
         told_by_pair
     )
@@ -95,6 +100,7 @@ def amounts(
                 asks=asks,
                 free=_free(asks, held_back) if is_only else None,
                 reach=held_back.reach if held_back is not None else None,
+                nominal=nominal.get((flavor, resource)),
             )
 
 

@@ -45,6 +45,7 @@ _LOCAL: Final = (
     TableColumn("LOCALQUEUE"),
     TableColumn("CLUSTERQUEUE", goes=2),
     TableColumn("FLAVOR"),
+    TableColumn("NOMINAL", right=True),
     TableColumn("USED", right=True),
     TableColumn("ADMITTED", right=True, goes=1),
     TableColumn("PENDING", right=True),
@@ -74,7 +75,9 @@ Examples:
 
 \b
 Columns:
-  NOMINAL    its own quota; for a Cohort, of everything below it
+  NOMINAL    its own quota; for a Cohort, of everything below it; for a
+             LocalQueue, that of its ClusterQueue, which all its LocalQueues
+             share
   USED       quota reserved by Workloads
   ADMITTED   of a LocalQueue: the part of USED whose Workloads are admitted
   BORROWED   the part of USED above the nominal quota
@@ -496,7 +499,15 @@ def _local_rows(local_queue: LocalUse, resource: str) -> Iterator[Sequence[str]]
 def _local_row(head: Sequence[str], lines: Sequence[LocalLine], waits: str) -> Sequence[str]:
     resource = lines[0].resource
     used, admitted = sum(line.used for line in lines), sum(line.admitted for line in lines)
-    return (*head, _text(resource, used), _some(resource, admitted), waits)
+    nominal = [line.nominal for line in lines if line.nominal is not None]
+    is_known = len(nominal) == len(lines)
+    return (
+        *head,
+        _text(resource, sum(nominal)) if is_known else "?",
+        _text(resource, used),
+        _some(resource, admitted),
+        waits,
+    )
 
 
 def _without_totals(missing: Iterable[str]) -> Iterator[str]:

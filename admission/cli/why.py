@@ -148,15 +148,15 @@ def _wide(answer: Answer) -> dict[str, str]:
 
 def _quota_row(numbers: Numbers) -> tuple[str, ...]:
     amounts = (numbers.asks, numbers.free, numbers.reach, numbers.nominal)
-    is_known = numbers.nominal is not None
     holders = (
-        f"{queue} ({quantity.in_words(numbers.resource, used)})" for queue, used in numbers.holders
+        f"{queue} ({quantity.in_words(numbers.resource, used)})"
+        for queue, used in numbers.holders or ()
     )
     return (
         numbers.flavor,
         numbers.resource,
         *(_amount(numbers.resource, value) for value in amounts),
-        sentences.listed(holders) or ("-" if is_known else "?"),
+        sentences.listed(holders) or ("?" if numbers.holders is None else "-"),
     )
 
 

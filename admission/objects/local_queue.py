@@ -79,6 +79,10 @@ class LocalQueueStatus(QueueStatus, frozen=True, kw_only=True):
     flavors_usage: _FlavorUsages | None = None
     """Quota of this queue's admitted workloads."""
 
+    nominal_quota: _FlavorUsages | None = None
+    """Nominal quota of the ClusterQueue, which its LocalQueues share, for people who may not read
+    that. Kueue has no such field."""
+
     fair_sharing: LocalQueueFairSharingStatus | None = None
     """Current share; only with admission fair sharing."""
 

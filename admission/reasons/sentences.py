@@ -197,8 +197,8 @@ def waits_for_quota(
         for queue, used in holders
         if queue == cluster_queue or not of_resource[0].is_own_limit
     )
-    held = f"held by {users}" if users else ""
-    return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, *limits, held))
+    held_by = f"held by {users}" if users else ""
+    return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, *limits, held_by))
 
 
 def _limits(lacks: Sequence[Lack]) -> list[str]:

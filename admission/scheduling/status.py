@@ -6,6 +6,7 @@ Source: kueue pkg/cache/scheduler (clusterqueue.go, cache.go), pkg/controller/co
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from admission.base import amount
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, FlavorResource, ResourceName
 from admission.reasons import kueue
@@ -44,6 +45,8 @@ class QueueReport:
         surge_usage: part of ``reservation`` that is surge quota; ClusterQueues only.
         without_node: what admitted workloads hold whose pods are on no node; missing: nothing;
             ClusterQueues only.
+        nominal: nominal quota of the ClusterQueue, also what of it is withheld; missing: it is
+            unlimited; LocalQueues only.
         weighted_share: fair share; None unless fair sharing is on.
     """
 
@@ -64,6 +67,7 @@ class QueueReport:
     borrowed_usage: Amounts = field(default_factory=dict)
     surge_usage: Amounts = field(default_factory=dict)
     without_node: Mapping[FlavorResource, WithoutNode] = field(default_factory=dict)
+    nominal: Amounts = field(default_factory=dict)
     weighted_share: Share | None = None
 
 
@@ -142,7 +146,17 @@ def of_local_queue(
         admitted=tally.admitted,
         reservation=_laid_out(node, tally.reservation),
         usage=_laid_out(node, tally.usage),
+        nominal=_promised(node),
     )
+
+
+def _promised(node: QueueNode) -> Amounts:
+    """Return the nominal quota as it is written; without what nothing limits."""
+    promised = {
+        fr: amount.add(quota.nominal(node, fr), quota.withheld(node, fr))
+        for fr in _laid_out(node, {})
+    }
+    return {fr: value for fr, value in promised.items() if value != amount.UNLIMITED}
 
 
 def _of_local(*, stopped: bool, missing: bool, blocked: bool) -> Text:

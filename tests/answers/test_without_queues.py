@@ -214,7 +214,7 @@ def test_the_document_marks_what_is_about_and_what_is_not_known(team: Team) -> N
     assert found["quota"] == [
         {
             "flavor": "a100", "resource": GPU, "asks": "8", "free": "3", "reach": None,
-            "nominal": None, "heldBy": [],
+            "nominal": None, "heldBy": None,
         }
     ]  # fmt: skip
 

@@ -504,13 +504,16 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
     def of(amount: str) -> list[Document]:
         return [{"name": "a100", "resources": [{"name": GPU, "total": amount}]}]
 
-    status = {"pendingWorkloads": 2, "flavorsReservation": of("4"), "flavorsUsage": of("3")}
+    status = {
+        "pendingWorkloads": 2, "flavorsReservation": of("4"), "flavorsUsage": of("3"),
+        "nominalQuota": of("2"),
+    }  # fmt: skip
     world.store.replace(resources.LOCAL_QUEUES, {**stored, "status": status}, subresource="status")
     lines = team.lines("top", "-n", "ml")
     assert lines[0] == f"{GPU}: 4 used in 2 LocalQueues, 3 asked for by waiting Workloads"
     assert [cells(line) for line in lines[1:3]] == [
-        ["LOCALQUEUE", "CLUSTERQUEUE", "FLAVOR", "USED", "ADMITTED", "PENDING"],
-        ["ml/research", "research", "a100", "4", "3", "3"],
+        ["LOCALQUEUE", "CLUSTERQUEUE", "FLAVOR", "NOMINAL", "USED", "ADMITTED", "PENDING"],
+        ["ml/research", "research", "a100", "2", "4", "3", "3"],
     ]
     notes = [line for line in lines if line.startswith("note: ")]
     assert notes[0] == (
@@ -522,7 +525,9 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
     (found,) = (
         one for one in team.told("top", "-n", "ml")["localQueues"] if one["name"] == "research"
     )
-    assert found["used"] == [{"flavor": "a100", "resource": GPU, "used": "4", "admitted": "3"}]
+    assert found["used"] == [
+        {"flavor": "a100", "resource": GPU, "nominal": "2", "used": "4", "admitted": "3"}
+    ]
 
 
 def test_why_names_to_a_team_the_roles_that_would_show_more_in_one_note(
@@ -530,11 +535,15 @@ def test_why_names_to_a_team_the_roles_that_would_show_more_in_one_note(
 ) -> None:
     short = kueue.refusal(QuotaInUse(GPU, "a100", 2))
     world.add(never("small", "WaitingForQuota", short))
+    stored = world.store.get(resources.LOCAL_QUEUES, "research", "ml")
+    nominal = [{"name": "a100", "resources": [{"name": GPU, "total": "2"}]}]
+    status = {**stored.get("status", {}), "nominalQuota": nominal}
+    world.store.replace(resources.LOCAL_QUEUES, {**stored, "status": status}, subresource="status")
     try:
         lines = team.lines("why", "workload/small", "-n", "ml")
     finally:
         world.store.delete(resources.WORKLOADS, "small", "ml")
-    assert cells(lines[6]) == ["a100", GPU, "1", "0", "?", "?", "?"]
+    assert cells(lines[6]) == ["a100", GPU, "1", "0", "?", "2", "?"]
     assert lines[-2] == (
         "note: ClusterQueues, Cohorts are not shown: you may not list them; shown by ClusterRoles "
         "gpu-admission-clusterqueue-viewer-role, gpu-admission-cohort-viewer-role"

@@ -349,6 +349,27 @@ def test_a_local_queue_without_cluster_queue_shows_no_flavors_any_more() -> None
     assert (found["pendingWorkloads"], found["admittedWorkloads"]) == (0, 0)
 
 
+def test_a_local_queue_tells_the_nominal_quota_of_its_cluster_queue_and_follows_it() -> None:
+    def nominal() -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = status(world, LOCALS, "team-a", "ml").get("nominalQuota", [])
+        return told
+
+    world = ready_world(quota=4)
+    world.pass_time(2)
+    assert nominal() == [
+        {"name": "a100", "resources": [{"name": names.GPU_RESOURCE, "total": "4"}]}
+    ]
+
+    spec = make_cluster_queue(quota=6)["spec"]
+    world.store.patch(QUEUES, "gpus", patches.merge({"spec": spec}))
+    world.pass_time(2)
+    assert nominal()[0]["resources"] == [{"name": names.GPU_RESOURCE, "total": "6"}]
+
+    world.store.delete(QUEUES, "gpus")
+    world.pass_time(2)
+    assert nominal() == []
+
+
 def test_of_more_flavors_than_the_schema_allows_those_in_use_are_shown() -> None:
     flavors = tuple(f"flavor-{number:02}" for number in range(70))
     world = World()

@@ -235,10 +235,10 @@ def _groups(kind: str) -> list[Broken]:
     )
 
 
-def _usage(kind: str, *amounts: str) -> list[Broken]:
+def _usage(kind: str, *amounts: str, more: tuple[str, ...] = ()) -> list[Broken]:
     return [
         broken
-        for field in ("status.flavorsReservation", "status.flavorsUsage")
+        for field in ("status.flavorsReservation", "status.flavorsUsage", *more)
         for broken in _limits(
             kind,
             (field, (most(64), TWICE)),
@@ -325,7 +325,7 @@ _PAST: Final = "status.fairSharing.admissionFairSharingStatus"
 
 LOCAL_QUEUES: Final = [
     *_conditions("LocalQueue"),
-    *_usage("LocalQueue", "total"),
+    *_usage("LocalQueue", "total", more=("status.nominalQuota",)),
     *_limits(
         "LocalQueue",
         ("spec.clusterQueue", SUBDOMAIN),

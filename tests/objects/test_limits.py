@@ -90,6 +90,8 @@ LISTS = {
         ".status.flavorsReservation[].resources": ["name"],
         ".status.flavorsUsage": ["name"],
         ".status.flavorsUsage[].resources": ["name"],
+        ".status.nominalQuota": ["name"],
+        ".status.nominalQuota[].resources": ["name"],
     },
     "ResourceFlavor": {".spec.nodeTaints": "atomic", ".spec.tolerations": "atomic"},
     "Topology": {".spec.levels": "atomic"},

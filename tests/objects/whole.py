@@ -77,6 +77,7 @@ _COHORT: Final = {
 _LOCAL: Final = {"clusterQueue": "cq", "stopPolicy": "Hold", "fairSharing": {"weight": "2"}}
 _LOCAL_STATUS: Final = {
     "conditions": [ACTIVE], **_COUNTS, "flavorsReservation": _USED, "fairSharing": _PAST_SHARE,
+    "nominalQuota": _USED,
 }  # fmt: skip
 _CHECK: Final = {
     "controllerName": "example.com/controller",

@@ -132,6 +132,7 @@ def local_queue(
         **_common(view, view.status, status, now),
         "flavorsReservation": _flavors(status.reservation, None) or None,
         "flavorsUsage": _flavors(status.usage, None) or None,
+        "nominalQuota": _flavors(status.nominal, None) or None,
     }
     if consumption is None:
         return document | {"fairSharing": None}
