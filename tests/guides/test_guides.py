@@ -32,6 +32,7 @@ names of their own, and share the nodes."""
 OF_EDITORS = {"first-hour-user"}
 """Pages that are followed with the role ``edit``; others as an administrator."""
 READING = ("kubectl get ", "kubectl describe ", "kubectl gpu ")
+_OF_A_MOMENT = "Warning: May wait behind "
 REVIEWS = "/apis/admissionregistration.k8s.io/v1"
 LONG_JOBS = ("cheap", "close", "dear", "split", "tune", "wide")
 """Jobs of the guides that stand for minutes of work; other Jobs end after a second."""
@@ -105,7 +106,8 @@ class Reader:
         """Types a command, again and again until it prints what is shown: much takes a moment.
 
         What was made by a try that failed half-way is not said to be created again. Where the
-        first try succeeded, the guide shows what that printed.
+        first try succeeded, the guide shows what that printed, but for a warning about those who
+        wait: it counts by statuses, which may be a moment old.
         """
         first = last = ""
         has_failed = False
@@ -118,7 +120,7 @@ class Reader:
             shown = pages.is_shown(command.printed, last)
             if not shown and has_failed:
                 shown = pages.is_shown(command.printed, pages.as_created(last))
-            has_failed = has_failed or done.returncode != 0
+            has_failed = has_failed or done.returncode != 0 or _OF_A_MOMENT in last
             return shown
 
         try:
