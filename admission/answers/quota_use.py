@@ -159,7 +159,7 @@ class LocalLine:
         flavor: the flavor.
         resource: the resource.
         nominal: nominal quota of the ClusterQueue, which its LocalQueues share; None where that
-            is not told, or nothing limits it.
+            is not told. `amount.UNLIMITED` is possible.
         used: reserved by its Workloads, admitted or not.
         admitted: the part of `used` whose Workloads are admitted.
     """
@@ -806,7 +806,7 @@ def _flavor(
 def _local(view: LocalQueue, waiting: _Waiting) -> LocalUse:
     admitted, nominal = (
         reserved(view.status.flavors_usage),
-        reserved(view.status.nominal_quota),
+        queue_status.nominal(view.status.nominal_quota),
     )
     return LocalUse(
         namespace=view.metadata.namespace,
@@ -816,7 +816,7 @@ def _local(view: LocalQueue, waiting: _Waiting) -> LocalUse:
             LocalLine(
                 flavor=pair.flavor,
                 resource=pair.resource,
-                nominal=nominal.get(pair),
+                nominal=None if nominal is None else nominal.get(pair, 0),
                 used=n,
                 admitted=admitted.get(pair, 0),
             )

@@ -224,21 +224,13 @@ def _only(
         )
     resource, is_one_word = among[0], len({resource_.kind for resource_ in among}) == 1
     where = f" in namespace {namespace}" if resource.namespaced else ""
-    others = _elsewhere(api, name, among if is_one_word else _LIKELY)
-    if others:
-        namespaces = " or ".join(f"-n {other}" for other in others)
-        kind = resource.plural if is_one_word else "pod"
-        raise SubjectError(
-            f"no {kind} {name!r}{where}; there is one of that name in namespace "
-            f"{', '.join(others)}",
-            f"say which namespace is meant: {namespaces}",
-            ErrorCode.NOT_FOUND,
-        )
+    elsewhere = _elsewhere(api, name, among if is_one_word else _WAITING)
     if not is_one_word:
         meant = similar(name, _listed(api, namespace, _LIKELY))
         raise SubjectError(
             f"no pod {name!r}{where}, nor anything else of that name that can wait",
-            f"{meant}see those there are: kubectl get pods,jobs,workloads -n {namespace}",
+            f"{meant}{elsewhere}see those there are: kubectl get pods,jobs,workloads -n "
+            f"{namespace}",
             ErrorCode.NOT_FOUND,
         )
     plural = resource.qualified if len(among) == 1 else resource.plural
@@ -246,7 +238,7 @@ def _only(
     meant = similar(name, _listed(api, namespace, among))
     raise SubjectError(
         f'{plural} "{name}" not found{where}',
-        f"{meant}see those there are: kubectl get {plural}{option}",
+        f"{meant}{elsewhere}see those there are: kubectl get {plural}{option}",
         ErrorCode.NOT_FOUND,
     )
 
@@ -256,6 +248,8 @@ _LIKELY: Final = (
     resources.LOCAL_QUEUES,
 )  # fmt: skip
 """Kinds of which names are looked through for one that was mistyped."""
+_WAITING: Final = (resources.PODS, resources.JOBS, resources.DEPLOYMENTS, resources.WORKLOADS)
+"""Kinds that are looked for in other namespaces."""
 _MOST_NAMES: Final = 500
 _MOST_SIMILAR: Final = 3
 
@@ -271,9 +265,11 @@ def _listed(api: Api, namespace: str, among: Iterable[Resource]) -> Iterator[str
         yield from (each["metadata"]["name"] for each in items)
 
 
-def _elsewhere(api: Api, name: str, among: Iterable[Resource]) -> list[str]:
-    """Return some namespaces that have an object of that name, as far as all may be listed."""
-    namespaces: set[str] = set()
+def _elsewhere(api: Api, name: str, among: Iterable[Resource]) -> str:
+    """Return where else an object of that name is, as far as all may be listed; empty for nowhere.
+
+    ``there is a Job of that name elsewhere: -n speech; ``
+    """
     for resource in among:
         if not resource.namespaced:
             continue
@@ -281,8 +277,11 @@ def _elsewhere(api: Api, name: str, among: Iterable[Resource]) -> list[str]:
             page = api.list(resource, field_selector=f"metadata.name={name}", limit=_MOST_SIMILAR)
         except errors.ApiError:
             continue  # it is not served, or not all may be listed
-        namespaces.update(document["metadata"]["namespace"] for document in page.items)
-    return sorted(namespaces)[:_MOST_SIMILAR]
+        namespaces = sorted(document["metadata"]["namespace"] for document in page.items)
+        if namespaces:
+            where = " or ".join(f"-n {namespace}" for namespace in namespaces)
+            return f"there is a {resource.kind} of that name elsewhere: {where}; "
+    return ""
 
 
 def similar(name: str, candidates: Iterable[str]) -> str:

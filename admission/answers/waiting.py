@@ -82,7 +82,7 @@ class Queue:
         exact: whether the controller said so; else it is the order by priority and time of those
             Workloads that may be read, without past usage.
         hidden: how many more wait that may not be read.
-        namespace: the one to which it is limited; empty for none.
+        namespace: the one of which ``waiting`` shows all; empty for all of them.
     """
 
     name: str
@@ -170,9 +170,9 @@ def in_local_queue(queue: Queue, namespace: str, name: str) -> Queue:
 
 
 def in_namespace(queue: Queue, namespace: str) -> Queue:
-    """Return those of a ClusterQueue that wait in one namespace, at their places there."""
+    """Return those of a ClusterQueue that wait in one namespace, at their places among all."""
     places = tuple(place for place in queue.waiting if place.namespace == namespace)
-    return replace(queue, waiting=places, hidden=0, namespace=namespace)
+    return replace(queue, waiting=places, namespace=namespace)
 
 
 def _order(workload: model.Workload) -> tuple[int, int, str]:
@@ -279,6 +279,7 @@ def document(
                 "name": queue.name,
                 "exact": queue.exact,
                 "hidden": queue.hidden,
+                "namespace": queue.namespace,
                 "waiting": [
                     {
                         "place": place.place,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from admission.answers import quota_use
 from admission.base import names, quantity
-from admission.base.names import FlavorResource, WorkloadKey
+from admission.base.names import FlavorName, FlavorResource, ResourceName, WorkloadKey
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.resources import Resource
@@ -82,9 +82,7 @@ def amounts(
         (pair_of_amounts.flavor, pair_of_amounts.resource): pair_of_amounts
         for pair_of_amounts in reading.told_amounts(message)
     }
-    nominal: Mapping[Any, int] = (
-        {} if queue is None else queue_status.reserved(queue.status.nominal_quota)
-    )
+    nominal = None if queue is None else queue_status.nominal(queue.status.nominal_quota)
     pairs = {(pair.flavor, pair.resource): None for pair in _pairs(queue)} | dict.fromkeys(
         told_by_pair
     )
@@ -100,7 +98,9 @@ def amounts(
                 asks=asks,
                 free=_free(asks, held_back) if is_only else None,
                 reach=held_back.reach if held_back is not None else None,
-                nominal=nominal.get((flavor, resource)),
+                nominal=None
+                if nominal is None
+                else nominal.get(FlavorResource(FlavorName(flavor), ResourceName(resource)), 0),
             )
 
 

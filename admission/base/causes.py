@@ -60,7 +60,8 @@ class Shortage:
         nominal: its own quota.
         withheld: what it is promised beyond that and is not there for it.
         elsewhere: what of that exists and is promised to others before.
-        holders: ClusterQueues of the tree that use the resource, with their usage, largest first.
+        holders: ClusterQueues that use the resource, with their usage, largest first: those of
+            the tree, or those below the borrowing limit that stands in the way.
         borrowing_limit: what alone stands in the way; None where more has to become free.
     """
 

@@ -33,8 +33,8 @@ namespace_option: Final[Callable[[Any], Any]] = click.option(
     "--namespace",
     shell_complete=named.namespaces,
     is_eager=True,
-    help="Show only what is in this namespace; where a queue is named, its namespace. Who may not "
-    "read all namespaces reads this one. Default: that of the context.",
+    help="Show only this namespace. With a QUEUE: the namespace of that LocalQueue. Without "
+    "rights on all namespaces: the one that is read; default: that of the context.",
 )
 all_namespaces_option: Final[Callable[[Any], Any]] = click.option(
     "-A",

@@ -83,6 +83,9 @@ def queue(
         queues = queue_groups[0]
     now = output.clock().now()
     starts = estimates.of_read(read, _whole(read, queues), now)
+    if name is None and target.only:
+        queues = [waiting.in_namespace(queue, target.only) for queue in queues]
+        queues = [queue for queue in queues if queue.waiting]
     if form == "json":
         output.print_json(waiting.document(queues, starts, read.missing))
         return
@@ -100,16 +103,14 @@ def queue(
 
 
 def _all(target: QueriedCluster, read: Read) -> list[Queue]:
-    """The queues in which somebody waits, in the namespace that was typed if one was."""
+    """The queues in which somebody waits."""
     queues = (_queue(target, read, name) for name in sorted(read.known_queues))
-    if target.only:
-        queues = (waiting.in_namespace(line, target.only) for line in queues)
     return [line for line in queues if line.waiting or line.hidden]
 
 
 def _whole(read: Read, shown: Sequence[Queue]) -> list[Queue]:
     """Return every ClusterQueue with who waits there, as shown where it is shown as a whole."""
-    queues = {queue.name: queue for queue in shown if not queue.namespace}
+    queues = {queue.name: queue for queue in shown}
     return [queues.get(name) or waiting.of(read, name) for name in sorted(read.known_queues)]
 
 
@@ -153,14 +154,18 @@ class _Showing:
 
 
 def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[str]:
-    number = len(queue.waiting) + queue.hidden
+    number = len(queue.waiting) + (0 if queue.namespace else queue.hidden)
     verb = "waits" if number == 1 else "wait"
     whose = f" of namespace {queue.namespace}" if queue.namespace else ""
     verdict = f"queue {queue.name}: {tables.counted(number, 'Workload')}{whose} {verb}"
     if not number:
         yield f"queue {queue.name}: nobody waits"
         return
-    if queue.hidden:
+    if queue.hidden and queue.namespace:
+        verdict += (
+            f"; {queue.hidden:,} more in namespaces that you may not read may be before them"
+        )
+    elif queue.hidden:
         verdict += f", {queue.hidden:,} of them in namespaces that you may not read"
     never = [place for place in queue.waiting if place.never]
     if never:

@@ -132,6 +132,8 @@ def top(
     """
     if level is not None and queue is not None:
         raise click.UsageError("--by shows all nodes; leave QUEUE or --by out")
+    if level is not None and namespace is not None:
+        raise click.UsageError("--by shows all nodes; leave --namespace or --by out")
     with asking.asked(kubeconfig, context, asking.namespace_of(queue) or namespace) as target:
         while True:
             if level is not None:
@@ -499,11 +501,13 @@ def _local_rows(local_queue: LocalUse, resource: str) -> Iterator[Sequence[str]]
 def _local_row(head: Sequence[str], lines: Sequence[LocalLine], waits: str) -> Sequence[str]:
     resource = lines[0].resource
     used, admitted = sum(line.used for line in lines), sum(line.admitted for line in lines)
-    nominal = [line.nominal for line in lines if line.nominal is not None]
-    is_known = len(nominal) == len(lines)
+    nominal = 0
+    for line in lines:
+        nominal = amount.add(nominal, line.nominal or 0)
+    is_known = all(line.nominal is not None for line in lines)
     return (
         *head,
-        _text(resource, sum(nominal)) if is_known else "?",
+        _text(resource, nominal) if is_known else _UNKNOWN,
         _text(resource, used),
         _some(resource, admitted),
         waits,

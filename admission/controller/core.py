@@ -414,7 +414,7 @@ class Core:
             and isinstance(message.change, Upserted)
         )
         match message:
-            case WatchMessage(change=Arrived()) if not self._knows_surroundings():
+            case WatchMessage(change=Arrived()) if self.synced or not self._knows_surroundings():
                 pass  # it comes again
             case WatchMessage(resource=resource, change=change):
                 self._show(resource, change)
@@ -448,7 +448,7 @@ class Core:
         if resource in watched.IN_PART or not self._flow.awaits(resource):
             return
         if isinstance(change, Arrived):
-            return  # no request is open before everything was listed
+            return  # pages are taken before everything was listed, when no request is open
         if isinstance(change, Replaced):
             for item in change.items:
                 self._finish(self._flow.show(resource, item, is_gone=False))

@@ -462,7 +462,8 @@ class Reflector(Generic[T]):
                 return Replaced(tuple(items), tuple(undecodable), page.resource_version)
             if on_page is not None:
                 with self._lock:
-                    on_page(Arrived(page.items))
+                    if not self._stopping.is_set():
+                        on_page(Arrived(page.items))
 
     def _page(self, limit: int, token: str) -> Page[T]:
         page = self._api.list(

@@ -66,6 +66,11 @@ def without_node(entries: Iterable[Any] | None) -> dict[FlavorResource, StatedWi
     }
 
 
+def nominal(entries: Iterable[Any] | None) -> dict[FlavorResource, int] | None:
+    """Return what the status of a LocalQueue says is nominal quota; None where it says nothing."""
+    return None if entries is None else reserved(entries)
+
+
 def reserved(entries: Iterable[Any] | None) -> dict[FlavorResource, int]:
     """Return what the status of a ClusterQueue or LocalQueue says is reserved.
 

@@ -110,8 +110,6 @@ class Lack(NamedTuple):
         borrower: ClusterQueue or Cohort whose borrowing limit alone stands in the way; empty for
             none.
         may_borrow: the most that it may borrow.
-        is_own_limit: whether that is the ClusterQueue in which the Workload waits: what others
-            hold does not matter then.
     """
 
     resource: str
@@ -128,7 +126,6 @@ class Lack(NamedTuple):
     exists_not: bool = False
     borrower: str = ""
     may_borrow: str = ""
-    is_own_limit: bool = False
 
     @property
     def need(self) -> str:
@@ -190,19 +187,15 @@ def waits_for_quota(
             f"the previous revision of Deployment {name(deployment)} holds quota: set maxSurge: 0"
         )
         return Text(Code.HELD_BY_PREVIOUS_REVISION, sentence(head, cause, at))
-    limits = _limits(of_resource)
+    limits = _limits(lacks)
     holders = of_resource[0].holders if len(of_resource) == 1 else ()
-    users = listed(
-        f"{name(queue)} ({used})"
-        for queue, used in holders
-        if queue == cluster_queue or not of_resource[0].is_own_limit
-    )
+    users = listed(f"{name(queue)} ({used})" for queue, used in holders)
     held_by = f"held by {users}" if users else ""
     return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, *limits, held_by))
 
 
 def _limits(lacks: Sequence[Lack]) -> list[str]:
-    """Return which borrowing limits stand in the way, each once; none where one flavor has none.
+    """Return which borrowing limits stand in the way, each once; none where one lack has none.
 
     What is free above would be enough, so nobody else has to give anything back.
     """
@@ -584,7 +577,6 @@ def _lack(shortage: Shortage) -> Lack:
         promised_to=promised.owners,
         borrower="" if (limit := shortage.borrowing_limit) is None else _borrower(limit),
         may_borrow="" if limit is None else quantity.in_words(resource, limit.amount),
-        is_own_limit=limit is not None and not limit.is_of_cohort,
         holders=tuple(
             (queue, quantity.in_words(resource, used))
             for queue, used in shortage.holders

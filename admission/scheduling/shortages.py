@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from admission.base.causes import BorrowingLimit, Shortage
 from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
 from admission.scheduling import quota
-from admission.scheduling.hierarchy import CohortNode, QueueNode
+from admission.scheduling.hierarchy import CohortNode, QueueNode, QuotaNode
 from admission.scheduling.model import Workload
 
 
@@ -16,8 +16,10 @@ def of_requests(node: QueueNode, requests: Mapping[str, Mapping[str, int]]) -> l
         node: the ClusterQueue.
         requests: total of each pod set by resource, canonical units.
     """
+    totals_ = _totals(node, requests)
     return [
-        _shortage(node, pod_set, fr, amount) for pod_set, fr, amount in _amounts(node, requests)
+        _shortage(node, pod_set, fr, amount, totals_[fr])
+        for pod_set, fr, amount in _amounts(node, requests)
     ]
 
 
@@ -26,8 +28,9 @@ def lacking(node: QueueNode, requests: Mapping[str, Mapping[str, int]]) -> list[
 
     The arguments are those of `of_requests`.
     """
+    totals_ = _totals(node, requests)
     return [
-        _shortage(node, pod_set, fr, amount)
+        _shortage(node, pod_set, fr, amount, totals_[fr])
         for pod_set, fr, amount in _amounts(node, requests)
         if amount > quota.available(node, fr)
     ]
@@ -55,7 +58,20 @@ def _amounts(
                         yield pod_set, FlavorResource(flavor.name, ResourceName(resource)), amount
 
 
-def _shortage(node: QueueNode, pod_set: str, fr: FlavorResource, amount: int) -> Shortage:
+def _totals(
+    node: QueueNode, requests: Mapping[str, Mapping[str, int]]
+) -> Mapping[FlavorResource, int]:
+    """Return what all pod sets would take of each flavor if all of them got it."""
+    totals_: dict[FlavorResource, int] = {}
+    for _, fr, amount in _amounts(node, requests):
+        totals_[fr] = totals_.get(fr, 0) + amount
+    return totals_
+
+
+def _shortage(
+    node: QueueNode, pod_set: str, fr: FlavorResource, amount: int, total: int
+) -> Shortage:
+    limiting = quota.limiting(node, fr, total)
     return Shortage(
         pod_set=PodSetName(pod_set),
         resource=fr.resource,
@@ -65,24 +81,22 @@ def _shortage(node: QueueNode, pod_set: str, fr: FlavorResource, amount: int) ->
         limit=quota.potential(node, fr),
         nominal=quota.nominal(node, fr),
         withheld=quota.withheld(node, fr),
-        holders=_holders(node, fr),
-        borrowing_limit=_borrowing_limit(node, fr, amount),
+        holders=_holders(node, fr, node.root() if limiting is None else limiting),
+        borrowing_limit=None if limiting is None else _borrowing_limit(limiting, fr),
     )
 
 
-def _borrowing_limit(node: QueueNode, fr: FlavorResource, amount: int) -> BorrowingLimit | None:
-    limiting = quota.limiting(node, fr, amount)
-    if limiting is None:
-        return None
+def _borrowing_limit(limiting: QuotaNode, fr: FlavorResource) -> BorrowingLimit:
     limit = limiting.quotas[fr].borrowing_limit
     assert limit is not None
     assert isinstance(limiting, CohortNode | QueueNode)
     return BorrowingLimit(limiting.name, isinstance(limiting, CohortNode), limit)
 
 
-def _holders(node: QueueNode, fr: FlavorResource) -> tuple[tuple[ClusterQueueName, int], ...]:
-    root = node.root()
-    leaves = root.leaves() if isinstance(root, CohortNode) else (node,)
+def _holders(
+    node: QueueNode, fr: FlavorResource, below: QuotaNode
+) -> tuple[tuple[ClusterQueueName, int], ...]:
+    leaves = below.leaves() if isinstance(below, CohortNode) else (node,)
     using = ((leaf.name, leaf.usage.get(fr, 0)) for leaf in leaves)
     positive = (pair for pair in using if pair[1] > 0)
     return tuple(sorted(positive, key=lambda pair: (-pair[1], pair[0])))

@@ -45,8 +45,7 @@ class QueueReport:
         surge_usage: part of ``reservation`` that is surge quota; ClusterQueues only.
         without_node: what admitted workloads hold whose pods are on no node; missing: nothing;
             ClusterQueues only.
-        nominal: nominal quota of the ClusterQueue, also what of it is withheld; missing: it is
-            unlimited; LocalQueues only.
+        nominal: nominal quota of the ClusterQueue, also what of it is withheld; LocalQueues only.
         weighted_share: fair share; None unless fair sharing is on.
     """
 
@@ -151,12 +150,11 @@ def of_local_queue(
 
 
 def _promised(node: QueueNode) -> Amounts:
-    """Return the nominal quota as it is written; without what nothing limits."""
-    promised = {
+    """Return the nominal quota as it is written."""
+    return {
         fr: amount.add(quota.nominal(node, fr), quota.withheld(node, fr))
         for fr in _laid_out(node, {})
     }
-    return {fr: value for fr, value in promised.items() if value != amount.UNLIMITED}
 
 
 def _of_local(*, stopped: bool, missing: bool, blocked: bool) -> Text:

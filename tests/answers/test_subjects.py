@@ -11,6 +11,7 @@ from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_local_queue
 from tests.builders.workloads import make_workload
 
 
@@ -83,9 +84,20 @@ def test_what_is_in_another_namespace_is_said_to_be_there(store: Store, typed: s
     for namespace in ("search", "speech"):
         store.create(resources.NAMESPACES, make_namespace(namespace))
         store.create(resources.JOBS, make_job("train"), namespace)
-    with pytest.raises(SubjectError, match=r"namespace search, speech$") as failed:
+    store.create(resources.JOBS, make_job("train-2"), "ml")
+    with pytest.raises(SubjectError) as failed:
         subjects.find(store, "ml", typed)
-    assert failed.value.advice == "say which namespace is meant: -n search or -n speech"
+    assert failed.value.advice.startswith(
+        "did you mean train-2? there is a Job of that name elsewhere: -n search or -n speech; see "
+    )
+
+
+def test_a_queue_of_another_namespace_is_nothing_that_waits(store: Store) -> None:
+    store.create(resources.NAMESPACES, make_namespace("search"))
+    store.create(resources.LOCAL_QUEUES, make_local_queue("default", "gpus", "search"))
+    with pytest.raises(SubjectError) as failed:
+        subjects.find(store, "ml", "default")
+    assert "elsewhere" not in failed.value.advice
 
 
 def test_an_owner_of_a_kind_that_an_installation_adds_is_found_by_its_workload(

@@ -153,6 +153,8 @@ def test_with_a_namespace_and_no_name_only_what_is_in_it_is_shown(world: World) 
     assert [(row[0], row[3]) for row in rows] == [
         ("2", "ml/workload/soon"), ("3", "ml/workload/late"),
     ]  # fmt: skip
+    told = world.told("queue", "-n", "ml")["clusterQueues"]
+    assert [(queue["namespace"], len(queue["waiting"])) for queue in told] == [("ml", 2)]
     assert world.lines("queue", "-n", "default") == ["Nobody waits in namespace default."]
     assert any("team/workload/first" in line for line in world.lines("queue"))
     assert any("team/workload/first" in line for line in world.lines("queue", "research"))

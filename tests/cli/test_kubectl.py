@@ -198,7 +198,7 @@ def test_the_namespace_is_that_of_the_context_unless_one_is_named(world: World) 
     assert world.told("p")["subject"] == world.told("p", "-n", "team")["subject"] == SUBJECT
     other = world.ask("p", "--context", "there")
     assert (other.exit_code, other.stdout) == (1, "")
-    assert "hint: say which namespace is meant: -n team" in other.stderr
+    assert "there is a Pod of that name elsewhere: -n team; see" in other.stderr
     gone = world.ask("gone", "--context", "there")
     assert "hint: see those there are: kubectl get pods,jobs,workloads -n default" in gone.stderr
 

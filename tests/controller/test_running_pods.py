@@ -78,6 +78,22 @@ def test_a_pod_that_ends_is_charged_by_the_next_controller() -> None:
     assert used(again) == 2
 
 
+def test_a_pod_whose_workload_cannot_be_taken_in_is_charged_after_a_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = made()
+    run(found, "first")
+    again = found.restarted()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("an odd object")
+
+    monkeypatch.setattr(again.core._scheduling, "on_update", fail)
+    again.observe()
+    counted = again.core.counted().sums[names.ClusterQueueName("gpus")]
+    assert sum(counted.values()) == 2
+
+
 def test_a_pod_whose_workload_is_gone_is_charged_for_the_flavor_of_its_node() -> None:
     """Its node selector names no flavor any more; the labels of its node do."""
     found = World()

@@ -58,10 +58,7 @@ HOLDERS = ((ClusterQueueName("serving"), 9), (ClusterQueueName("research"), 8))
         (None, "held by serving (9), research (8)"),
         (("research", False, 2), "queue research may borrow 2 a100 at most; held by research (8)"),
         (("research", False, 0), "queue research may borrow no a100; held by research (8)"),
-        (
-            ("ml", True, 2),
-            "Cohort ml may borrow 2 a100 at most; held by serving (9), research (8)",
-        ),
+        (("ml", True, 2), "Cohort ml may borrow 2 a100 at most; held by research (8)"),
     ],
     ids=["others hold it", "of the queue", "none", "of the cohort"],
 )
@@ -69,10 +66,18 @@ def test_a_borrowing_limit_that_alone_stands_in_the_way_is_told(
     limit: tuple[str, bool, int] | None, expected: str
 ) -> None:
     more = {"borrowing_limit": None if limit is None else BorrowingLimit(*limit)}
-    shortage = short(GPU, "a100", 4, available=2, limit=10, holders=HOLDERS, **more)
+    holders = HOLDERS if limit is None else HOLDERS[1:]
+    shortage = short(GPU, "a100", 4, available=2, limit=10, holders=holders, **more)
     text = sentences.of_shortages([shortage], "research", place="3rd")
     at = "3rd in queue research"
     assert text.message == f"Waits: needs 4 a100, 2 free of 10; {at}; {expected}."
+
+
+def test_a_borrowing_limit_is_not_told_where_something_else_is_short_too() -> None:
+    limit = BorrowingLimit("research", is_of_cohort=False, amount=2)
+    gpus = short(GPU, "a100", 4, available=2, limit=10, holders=HOLDERS, borrowing_limit=limit)
+    text = sentences.of_shortages([gpus, short("cpu", "a100", 4)], "research")
+    assert "may borrow" not in text.message
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from admission.base.amount import UNLIMITED
 from admission.base.names import WorkloadKey
-from admission.reasons import kueue
-from admission.scheduling import quota
+from admission.reasons import kueue, sentences
+from admission.scheduling import quota, shortages
 from tests.builders.scheduling import (
     NOW_US,
     STD_CPU,
@@ -330,6 +330,46 @@ def test_a_borrowing_limit_is_named_where_without_it_alone_the_value_is_availabl
         assert limiting is None
     else:
         assert ({limiting.name} if limiting else set()) == alone
+
+
+BORROWERS = (
+    cohort("top", 0),
+    cohort("mid", 0, 4, parent="top"),
+    cluster_queue("a", 4, cohort="mid"),
+    cluster_queue("b", 4, cohort="mid"),
+    cluster_queue("other", 20, cohort="top"),
+    holding("a1", "a", 4),
+    holding("b1", "b", 6),
+    holding("other1", "other", 5),
+)
+BORROWER = (
+    cluster_queue("a", 4, 2, cohort="top"),
+    cluster_queue("b", 10, cohort="top"),
+    holding("a1", "a", 4),
+    holding("b1", "b", 6),
+)
+
+
+@pytest.mark.parametrize(
+    ("objects", "requests", "expected"),
+    [
+        (BORROWERS, [3], "Cohort mid may borrow 4 cpu of std at most; held by b (6), a (4)."),
+        (BORROWER, [3], "queue a may borrow 2 cpu of std at most; held by a (4)."),
+        (BORROWER, [2, 1], None),
+        (BORROWER, [3, 3], "held by b (6), a (4)."),
+    ],
+    ids=["of a cohort", "of the queue", "each fits", "two that are too much together"],
+)
+def test_a_sentence_names_the_limit_that_stands_in_the_way_and_who_holds_below_it(
+    objects, requests: list[int], expected: str | None
+) -> None:
+    node = world(*objects).node("a")
+    asked = {f"set-{n}": {"cpu": cores_ * 1000} for n, cores_ in enumerate(requests)}
+    lacking = shortages.lacking(node, asked)
+    if expected is None:
+        assert lacking == []
+    else:
+        assert sentences.of_shortages(lacking, "a").message.endswith(f"; {expected}")
 
 
 def test_what_a_queue_has_borrowed_counts_after_it_gave_up_the_flavor():

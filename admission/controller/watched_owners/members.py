@@ -106,7 +106,7 @@ class Members:
         self._of: dict[str, WorkloadKey] = {}
         self._groups: dict[WorkloadKey, _Group] = {}
         self._emptied: dict[WorkloadKey, datetime] = {}
-        """When the last pod of a Workload went, in the order of time; for a minute."""
+        """When the last pod of a Workload went, in the order of time; at least for a minute."""
 
     def on_update(self, pod: views.Pod) -> None:
         """Take a pod as it is now."""
@@ -144,10 +144,8 @@ class Members:
         now = self._clock.now()
         self._emptied.pop(key, None)
         self._emptied[key] = now
-        for key_, at in list(self._emptied.items()):
-            if now - at <= _REMEMBERED:
-                break
-            del self._emptied[key_]
+        while now - self._emptied[oldest := next(iter(self._emptied))] > _REMEMBERED:
+            del self._emptied[oldest]
 
     def _changed(self, key: WorkloadKey, group: _Group) -> None:
         group.changed(self._clock.now())
@@ -169,7 +167,7 @@ class Members:
     def changed_at(self, key: WorkloadKey, pod: views.Pod | None = None) -> datetime | None:
         """Return when a pod of a Workload last came, changed or went; None if it is not known.
 
-        That all went is known for a minute.
+        That all went is known for a minute at least.
 
         Args:
             key: of the Workload.

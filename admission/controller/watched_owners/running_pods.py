@@ -375,8 +375,10 @@ class RunningPods:
         """ClusterQueues of pods that hold what nobody else gets yet, by UID."""
         self._releasing_in = self._releasing.index(lambda _, queue: (queue,))
         self._reworded: set[str] = set()
-        self._uncounted: dict[WorkloadKey, None] | None = {}
-        """Keys of pods that came before their Workload; None once Workloads were listed."""
+        self._are_workloads_listed = False
+        self._uncounted: dict[WorkloadKey, None] = {}
+        """Keys of pods that came before their Workload and were not counted with it since, while
+        Workloads are not listed."""
         self.members = Members(clock, inventory.lost_nodes.is_lost, look_at, workloads.first)
         self.informers: dict[Resource, Informer[views.Pod]] = {
             resources.RELEASED_PODS: Informer("Pod", self._see_of_owner, self._lose_of_owner)
@@ -411,7 +413,7 @@ class RunningPods:
         self._tell(tracked)
         is_counted_anew = earlier is None or _differs(earlier.view, pod)
         asks_anew = earlier is None or not _asks_alike(earlier.view.spec, pod.spec)
-        if self._uncounted is not None and self._has_no_workload(tracked.workload):
+        if doubt is None and self._may_come(tracked.workload):
             self._uncounted[tracked.workload] = None
         elif is_counted_anew or asks_anew or doubt is not None:
             self._recount(tracked.workload, tracked.pod_set, (uid,))
@@ -960,12 +962,14 @@ class RunningPods:
         Until then a pod without one is not charged: nothing is decided before, and its Workload
         would take the charge back.
         """
-        uncounted, self._uncounted = self._uncounted or {}, None
-        for key in uncounted:
-            if self._has_no_workload(key):
-                self._recount_all(key)
+        self._are_workloads_listed = True
+        for key in tuple(self._uncounted):
+            self._recount_all(key)
 
-    def _has_no_workload(self, first: WorkloadKey) -> bool:
+    def _may_come(self, first: WorkloadKey) -> bool:
+        """Return whether the Workload of a pod is not known, and may be in a list to come."""
+        if self._are_workloads_listed:
+            return False
         return self._workloads.get(self._workloads.current(first)) is None
 
     def recount(self, key: WorkloadKey) -> None:
@@ -974,6 +978,7 @@ class RunningPods:
 
     def _recount_all(self, key: WorkloadKey, *, is_priced_anew: bool = False) -> None:
         """Charge pods of all pod sets of a Workload; see `_recount`."""
+        self._uncounted.pop(key, None)
         running = self._of.get(key)
         for pod_set, pods in () if running is None else tuple(running.pod_sets.items()):
             self._recount(key, pod_set, pods.uncharged, is_priced_anew=is_priced_anew)
