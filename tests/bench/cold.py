@@ -43,7 +43,7 @@ _RUNS: Final = {
 _CHUNK: Final = 2_000
 _PATIENCE_SECONDS: Final = 600.0
 _REST_SECONDS: Final = 2.0
-_REST_CPU: Final = 0.1
+_REST_CPU: Final = 0.4
 """Share of a core that an API server uses at most that has nothing to do."""
 
 
