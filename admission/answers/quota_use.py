@@ -804,10 +804,8 @@ def _flavor(
 
 
 def _local(view: LocalQueue, waiting: _Waiting) -> LocalUse:
-    admitted, nominal = (
-        reserved(view.status.flavors_usage),
-        queue_status.nominal(view.status.nominal_quota),
-    )
+    admitted = reserved(view.status.flavors_usage)
+    nominal = queue_status.nominal(view.status.nominal_quota)
     return LocalUse(
         namespace=view.metadata.namespace,
         name=view.metadata.name,

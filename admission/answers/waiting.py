@@ -82,7 +82,7 @@ class Queue:
         exact: whether the controller said so; else it is the order by priority and time of those
             Workloads that may be read, without past usage.
         hidden: how many more wait that may not be read.
-        namespace: the one of which ``waiting`` shows all; empty for all of them.
+        namespace: the one to which ``waiting`` is limited; empty where it is not.
     """
 
     name: str

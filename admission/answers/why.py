@@ -801,7 +801,7 @@ def _holder(node: QueueNode, lacking: Iterable[Shortage], queues: Container[str]
 
 
 def _at_place(answer: Answer, place: int | None, sentence: str) -> Answer:
-    """Return the answer with a place; else with the one that a condition says, which is about."""
+    """Return the answer with a place; where it is not known, with the rough one of a condition."""
     if place is not None:
         return replace(answer, place=place)
     told_place = reading.told_place(sentence)

@@ -311,7 +311,7 @@ def shortage(
         f"{value} {state}"
         for value, state in (
             (healthy, "healthy"),
-            (kept, "held by running pods on sick GPUs or closed nodes"),
+            (kept, "held by running pods on sick GPUs or on nodes that take no new pods"),
             (sick, "sick"),
             (outside, "held by pods without a queue"),
             (other_holders, before),

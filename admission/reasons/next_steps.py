@@ -136,17 +136,17 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         Code.EXCEEDS_NODES: CatalogueEntry(
             "Its pods do not all fit on the nodes, even once these are empty",
             "create it again with fewer pods, with less for each pod, or without the rule that "
-            "keeps its pods together or apart; or have nodes added: kubectl gpu top{at}",
+            "keeps its pods together or apart; or have nodes added: kubectl gpu top {queue}{at}",
         ),
         Code.WAITING_FOR_NODE: CatalogueEntry(
             "It has quota to take, and no node has room for it",
             "wait until pods on these nodes end, or ask for less on one node; what is free: "
-            "kubectl gpu top{at}",
+            "kubectl gpu top {queue}{at}",
         ),
         Code.NO_MATCHING_FLAVOR: CatalogueEntry(
             "No flavor of its queue matches",
             "create it again with another nodeSelector, affinity or tolerations: it never starts "
-            "as it is; the flavors: an administrator, or kubectl gpu why clusterqueue/{queue}",
+            "as it is; an administrator sees the flavors: kubectl gpu why clusterqueue/{queue}",
         ),
         Code.NO_TOPOLOGY: CatalogueEntry(
             "It asks for a topology that its queue does not have",
@@ -184,7 +184,7 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.CLUSTER_QUEUE_INACTIVE: CatalogueEntry(
             "Its ClusterQueue admits nothing",
-            "ask an administrator, or see why: kubectl gpu why clusterqueue/{queue}",
+            "ask an administrator, who sees why: kubectl gpu why clusterqueue/{queue}",
         ),
         Code.NAMESPACE_NOT_SELECTED: CatalogueEntry(
             "Its ClusterQueue does not serve its namespace",

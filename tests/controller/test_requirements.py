@@ -209,6 +209,6 @@ def test_req_29_reductions_below_use_evict_nobody_and_are_reported():
     allocatable(made, "n0", 1)
     assert made.admitted() == {"b", "c", "d", "next"}
     assert (
-        "quota promises 4, 3 exist (1 healthy, 2 held by running pods on sick GPUs or closed"
+        "quota promises 4, 3 exist (1 healthy, 2 held by running pods on sick GPUs or on"
         in (condition(made)[1])
     )

@@ -68,6 +68,7 @@ WATCHED: dict[Resource, Any] = {
 
 
 def _order_of_a_start(resource: Resource) -> int:
+    """What Workloads and pods are judged by comes first, Workloads last."""
     return (resource not in watched.SURROUNDINGS) + (resource is resources.WORKLOADS)
 
 

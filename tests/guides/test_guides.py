@@ -106,8 +106,9 @@ class Reader:
         """Types a command, again and again until it prints what is shown: much takes a moment.
 
         What was made by a try that failed half-way is not said to be created again. Where the
-        first try succeeded, the guide shows what that printed, but for a warning about those who
-        wait: it counts by statuses, which may be a moment old.
+        first try succeeded, the guide shows what that printed. What was created with a warning
+        about those who wait is deleted, and created again: that counts by statuses, which may be
+        a moment old.
         """
         first = last = ""
         has_failed = False
@@ -120,7 +121,9 @@ class Reader:
             shown = pages.is_shown(command.printed, last)
             if not shown and has_failed:
                 shown = pages.is_shown(command.printed, pages.as_created(last))
-            has_failed = has_failed or done.returncode != 0 or _OF_A_MOMENT in last
+            has_failed = has_failed or done.returncode != 0
+            if not shown and _OF_A_MOMENT in last:
+                self.done(command.text.replace("kubectl apply", "kubectl delete"))
             return shown
 
         try:

@@ -1,5 +1,6 @@
 """The catalogue of reasons: one sentence each, that says what Kueue's condition says."""
 
+import re
 import string
 
 import pytest
@@ -470,3 +471,10 @@ def test_an_exact_place_has_its_ending() -> None:
     assert [sentences.exact_place(n) for n in (1, 12, 21, 113, 1003)] == [
         "1st", "12th", "21st", "113th", "1,003rd",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", CATALOGUE, ids=str)
+def test_a_next_step_with_a_namespace_names_what_it_is_about(code: Code) -> None:
+    """Without a name, ``-n`` leaves out all that is not of the namespace, so also who holds it."""
+    place = {"queue": "research", "namespace": "ml", "name": "train"}
+    assert not re.search(r"gpu (top|queue|who) -n", next_steps.next_step(code, place))
