@@ -62,7 +62,13 @@ class Releaser:
     """Lets what waits run outside of quota."""
 
     def __init__(
-        self, api: Api, kinds: Kinds, clock: Clock, wait: Callable[[float], None]
+        self,
+        api: Api,
+        kinds: Kinds,
+        clock: Clock,
+        wait: Callable[[float], None],
+        *,
+        is_dry_run: bool = False,
     ) -> None:
         """Prepare to write.
 
@@ -71,8 +77,10 @@ class Releaser:
             kinds: of owners.
             clock: says since when they run, and bounds the wait for policies that were deleted.
             wait: sleeps for seconds.
+            is_dry_run: have the API server check each change, and store none.
         """
-        self._api = api
+        self._api = api.dry_run() if is_dry_run else api
+        self._is_dry_run = is_dry_run
         self._kinds = kinds
         self._clock = clock
         self._wait = wait
@@ -132,9 +140,9 @@ class Releaser:
             return owner.start(workload, self._marks(key, queue, tuple(owner.pod_sets)))
 
         into = integration.document
-        return self._sent(resource, metadata, into, mark) and self._sent(
-            resource, metadata, into, start
-        )
+        is_marked = self._sent(resource, metadata, into, mark)
+        # What has no mark may not be started, and a dry run leaves none.
+        return is_marked and (self._is_dry_run or self._sent(resource, metadata, into, start))
 
     # --------------------------------------------------------------------------------- pods
 

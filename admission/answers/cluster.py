@@ -86,6 +86,8 @@ def is_whole(missing: Iterable[str], kind: str) -> bool:
 
 RELEASED: Final = names.PODSET_LABEL
 """Selects the pods that an admission has started."""
+RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""Selects, by fields, the pods that have not ended."""
 
 SHOWN_BY: Final = "; shown by ClusterRole "
 """What comes between what may not be read and the role that would allow it."""
@@ -243,6 +245,12 @@ class Read:
         """Return the ClusterQueue behind a LocalQueue; empty where that is not known."""
         local_queue_ = self.locals_.get((namespace, local_queue))
         return local_queue_.spec.cluster_queue if local_queue_ is not None else ""
+
+    def is_admitted(self, pod: views.Pod) -> bool:
+        """Return whether a queue admitted a pod: its Workload holds quota, or it names a queue."""
+        workload = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+        is_held_for = WorkloadKey(pod.metadata.namespace, workload) in self.holding
+        return is_held_for or bool(pod.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL))
 
     def is_releasing(self, key: WorkloadKey) -> bool:
         """Return whether a Workload that holds quota is about to give it back.

@@ -95,7 +95,7 @@ class Holder:
 
 
 def of(read: Read) -> tuple[Holder, ...]:
-    """Return every holder, sorted by ClusterQueue, namespace and name."""
+    """Return every holder, sorted by ClusterQueue, namespace and name; those of none come last."""
     borrowed = _borrowed(read)
     holders = [_of_workload(read, workload, borrowed) for workload in read.holding.values()]
     holders += [
@@ -107,6 +107,7 @@ def of(read: Read) -> tuple[Holder, ...]:
         sorted(
             holders,
             key=lambda holder: (
+                not holder.cluster_queue,
                 holder.cluster_queue,
                 holder.namespace,
                 holder.workload,

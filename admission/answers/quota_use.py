@@ -5,7 +5,7 @@ devices as they are), which tables and pages are made from. `document` is the sa
 amounts as Kubernetes writes quantities; docs/reference/commands.md documents it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -124,6 +124,8 @@ class FlavorLine:
         real: healthy on the nodes of the flavor; None where nodes do not decide, or may not be
             read.
         sick: amount on those nodes that cannot be used; None likewise.
+        outside: amount on those nodes that pods hold which no queue admitted; None where nodes do
+            not decide, or not all pods may be read.
     """
 
     resource: str
@@ -133,6 +135,7 @@ class FlavorLine:
     without_node: int
     real: int | None
     sick: int | None
+    outside: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +196,31 @@ class LocalUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGpus:
+    """The GPUs of a node.
+
+    Attributes:
+        name: of the node.
+        labels: of the node.
+        taints: of its spec.
+        healthy: units that can be used, by resource, with GPU memory and slices.
+        sick: units that exist and cannot be used.
+        outside: what pods hold that no queue admitted; None where that is not known.
+        physical: whole GPUs in the machine; 0 where that is not known.
+        reasons: why units do not count.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[model.Taint, ...]
+    healthy: Mapping[str, int]
+    sick: Mapping[str, int]
+    outside: Mapping[str, int] | None
+    physical: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
     """Quota and its use, sorted by name throughout.
 
@@ -201,6 +229,8 @@ class Use:
         cohorts: Cohorts.
         flavors: ResourceFlavors.
         local_queues: LocalQueues.
+        outside: what pods hold that no queue admitted, by resource, on all nodes; None where nodes
+            or not all pods may be read.
         missing: what could not be read, a sentence each.
     """
 
@@ -208,14 +238,16 @@ class Use:
     cohorts: tuple[CohortUse, ...]
     flavors: tuple[FlavorUse, ...]
     local_queues: tuple[LocalUse, ...]
+    outside: Mapping[str, int] | None = None
     missing: tuple[str, ...] = ()
 
 
 def of(read: Read) -> Use:
     """Return quota and its use."""
-    releasing = _releasing(read) if _knows_releasing(read) else None
+    releasing = _releasing(read) if _knows_pods(read) else None
     waiting = _Waiting(read)
     forest = read.forest
+    parts = capacities(read.objects.nodes, _outside(read))
     queues = tuple(
         _queue(read, forest.queues[name], releasing, waiting) for name in sorted(forest.queues)
     )
@@ -224,10 +256,11 @@ def of(read: Read) -> Use:
         cohorts=tuple(
             _cohort(forest.cohorts[name], queues, waiting) for name in sorted(forest.cohorts)
         ),
-        flavors=_flavors(read, queues),
+        flavors=_flavors(read, queues, parts),
         local_queues=tuple(
             _local(local_queue, waiting) for local_queue in read.objects.local_queues
         ),
+        outside=_held_outside(parts),
         missing=read.missing,
     )
 
@@ -364,6 +397,7 @@ class Total:
         exists: how much can be used on the nodes of all flavors; None where it is not known.
         releasing: see `Line`.
         without_node: see `Line`.
+        outside: what pods hold that no queue admitted, on all nodes; None where it is not known.
         asked: what waiting Workloads ask for, as far as that may be read.
         unread: how many Workloads wait of which that may not be read.
     """
@@ -374,6 +408,7 @@ class Total:
     exists: int | None
     releasing: int | None
     without_node: int
+    outside: int | None
     asked: int
     unread: int
 
@@ -395,6 +430,7 @@ def total(use: Use, resource: str) -> Total:
         exists=sum_of_known(real),
         releasing=sum_of_known(line.releasing for line in lines),
         without_node=sum(line.without_node for line in lines),
+        outside=None if use.outside is None else use.outside.get(resource, 0),
         asked=requested,
         unread=unread,
     )
@@ -434,7 +470,7 @@ def resources_of(use: Use) -> list[str]:
     return sorted(names_, key=order_of)
 
 
-def _knows_releasing(read: Read) -> bool:
+def _knows_pods(read: Read) -> bool:
     return all(cluster.is_whole(read.objects.missing, kind) for kind in ("Workload", "Pod"))
 
 
@@ -656,7 +692,9 @@ def _cohort_line(
     )
 
 
-def _flavors(read: Read, queues: tuple[QueueUse, ...]) -> tuple[FlavorUse, ...]:
+def _flavors(
+    read: Read, queues: tuple[QueueUse, ...], parts: Sequence[NodeGpus]
+) -> tuple[FlavorUse, ...]:
     cohort_quotas = (
         (pair, quotas.nominal)
         for name in sorted(read.forest.cohorts)
@@ -670,17 +708,40 @@ def _flavors(read: Read, queues: tuple[QueueUse, ...]) -> tuple[FlavorUse, ...]:
         flavor.metadata.name: resource_flavor.scheduling_value(flavor)
         for flavor in read.objects.flavors
     }
-    parts = capacities(read.objects.nodes)
-    knows = bool(read.objects.nodes)
     return tuple(
         _flavor(
             name,
             sums[name],
-            _selected(parts, selecting.get(name)) if knows else None,
+            _selected(parts, selecting.get(name)) if parts else None,
             knows_releasing=is_known,
         )
         for name in sorted(sums)
     )
+
+
+def _outside(read: Read) -> dict[str, dict[str, int]] | None:
+    """Return the devices that pods hold which no queue admitted, by node."""
+    if not _knows_pods(read):
+        return None
+    by_node: dict[str, dict[str, int]] = {}
+    for pod in read.objects.pods:
+        if not read.is_admitted(pod):
+            sums = by_node.setdefault(pod.spec.node_name, {})
+            for resource, n in pods.held_gpus(pod).items():
+                sums[resource] = sums.get(resource, 0) + n
+    return by_node
+
+
+def _held_outside(parts: Iterable[NodeGpus]) -> dict[str, int] | None:
+    """Return the sums of what pods hold that no queue admitted."""
+    sums: dict[str, int] | None = None
+    for node in parts:
+        if node.outside is None:
+            return None
+        sums = {} if sums is None else sums
+        for resource, n in node.outside.items():
+            sums[resource] = sums.get(resource, 0) + n
+    return sums
 
 
 def _flavor_sums(
@@ -705,45 +766,40 @@ def _flavor_sums(
     return sums
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGpus:
-    """The GPUs of a node.
+def capacities(
+    nodes: Iterable[views.Node], outside: Mapping[str, Mapping[str, int]] | None = None
+) -> tuple[NodeGpus, ...]:
+    """Return what each node has of GPUs, by its labels and what its device plugin offers.
 
-    Attributes:
-        name: of the node.
-        labels: of the node.
-        taints: of its spec.
-        healthy: units that can be used, by resource, with GPU memory and slices.
-        sick: units that exist and cannot be used.
-        physical: whole GPUs in the machine; 0 where that is not known.
-        reasons: why units do not count.
+    Args:
+        nodes: the nodes.
+        outside: devices that pods hold which no queue admitted, by node; None where that is not
+            known.
     """
-
-    name: str
-    labels: Mapping[str, str]
-    taints: tuple[model.Taint, ...]
-    healthy: Mapping[str, int]
-    sick: Mapping[str, int]
-    physical: int
-    reasons: tuple[str, ...]
-
-
-def capacities(nodes: Iterable[views.Node]) -> tuple[NodeGpus, ...]:
-    """Return what each node has of GPUs, by its labels and what its device plugin offers."""
     models, policy = catalogue.load(), HealthPolicy()
-    return tuple(_node_gpus(node, models, policy) for node in nodes)
+    return tuple(_node_gpus(node, models, policy, outside) for node in nodes)
 
 
-def _node_gpus(view: views.Node, models: catalogue.Catalogue, policy: HealthPolicy) -> NodeGpus:
+def _node_gpus(
+    view: views.Node,
+    models: catalogue.Catalogue,
+    policy: HealthPolicy,
+    outside: Mapping[str, Mapping[str, int]] | None,
+) -> NodeGpus:
     facts = nodes.node_facts(view)
     part = capacity.of_node(facts, models, policy)
     worth = {name: value for name, value in costs.virtual(part.worth).items() if value}
+    devices = None if outside is None else outside.get(facts.name, {})
+    worth_outside = costs.virtual(capacity.worth_of(facts, devices, models)) if devices else {}
     return NodeGpus(
         name=facts.name,
         labels=facts.labels,
         taints=values.taints(view.spec.taints or ()),
         healthy={**part.units, **worth},
         sick=part.sick,
+        outside=None
+        if devices is None
+        else {name: n for name, n in {**devices, **worth_outside}.items() if n},
         physical=part.physical,
         reasons=part.reasons,
     )
@@ -771,11 +827,13 @@ def _flavor(
     *,
     knows_releasing: bool,
 ) -> FlavorUse:
-    def exists(resource: str, part: str) -> int | None:
+    def exists(
+        resource: str, amounts_of: Callable[[NodeGpus], Mapping[str, int] | None]
+    ) -> int | None:
         if selected is None or not is_gpu(resource):
             return None
-        amounts = (node.sick if part == "sick" else node.healthy for node in selected)
-        return sum(amounts_of_node.get(resource, 0) for amounts_of_node in amounts)
+        every = (amounts_of(node) for node in selected)
+        return sum_of_known(None if each is None else each.get(resource, 0) for each in every)
 
     gpu_names = {
         name_ for name_, (nominal, used, *_) in sums.items() if is_gpu(name_) and (nominal or used)
@@ -795,8 +853,9 @@ def _flavor(
                 used=sums[resource][1],
                 releasing=sums[resource][2] if knows_releasing else None,
                 without_node=sums[resource][3],
-                real=exists(resource, "healthy"),
-                sick=exists(resource, "sick"),
+                real=exists(resource, lambda node: node.healthy),
+                sick=exists(resource, lambda node: node.sick),
+                outside=exists(resource, lambda node: node.outside),
             )
             for resource in sorted(sums, key=order_of)
         ),
@@ -843,6 +902,7 @@ _OF_FLAVOR: Final = {
     "withoutNode": "without_node",
     "real": "real",
     "sick": "sick",
+    "outside": "outside",
 }
 """Members of the JSON of a line of a flavor, and its attributes."""
 
@@ -911,6 +971,7 @@ def document(use: Use) -> dict[str, Any]:
             }
             for local_queue in use.local_queues
         ],
+        "outside": None if use.outside is None else amounts_document(use.outside),
         "missing": list(use.missing),
     }
 

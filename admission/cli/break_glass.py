@@ -134,6 +134,7 @@ def status(target: ApiServerTarget, config_file: Path | None, form: str) -> None
 Examples:
   gpu-admission break-glass release pod train -n team-a
   gpu-admission break-glass release job train -n team-a
+  gpu-admission break-glass release namespace team-a --dry-run
   gpu-admission break-glass release namespace team-a
 """
 )
@@ -147,6 +148,12 @@ Examples:
     is_eager=True,
     help="Namespace of the pod or owner.",
 )
+@click.option(
+    "--dry-run",
+    "is_dry_run",
+    is_flag=True,
+    help="Show what would be let run; the API server checks each change and stores none.",
+)
 @_common
 def release(
     target: ApiServerTarget,
@@ -155,6 +162,7 @@ def release(
     kind: str,
     name: str,
     namespace: str,
+    is_dry_run: bool,
 ) -> None:
     """Let one pod, Job or other owner run outside of quota, or all of a namespace."""
     is_namespace = kind.lower() in _NAMESPACE
@@ -166,10 +174,12 @@ def release(
         else Selection(namespace=namespace, kind=kind.lower(), name=name)
     )
     with _connected(target, config_file) as (api, settings):
-        changes = list(_released(api, settings, chosen))
+        changes = list(_released(api, settings, chosen, is_dry_run=is_dry_run))
     show(changes, form)
     if not changes:
         click.echo(f"nothing was let run: {kind} {name} does not wait for quota", err=True)
+    elif is_dry_run:
+        click.echo("dry run: nothing was changed; to let it run, leave --dry-run out", err=True)
 
 
 @contextmanager
@@ -186,7 +196,10 @@ def _connected(
         yield api, settings
 
 
-def _released(api: Client, settings: Settings, chosen: Selection) -> Iterator[Applied]:
-    releaser = Releaser(api, integrations.kinds_of(settings), output.clock(), time.sleep)
+def _released(
+    api: Client, settings: Settings, chosen: Selection, *, is_dry_run: bool = False
+) -> Iterator[Applied]:
+    kinds = integrations.kinds_of(settings)
+    releaser = Releaser(api, kinds, output.clock(), time.sleep, is_dry_run=is_dry_run)
     yield from releaser.owners(chosen)
     yield from releaser.pods(chosen)

@@ -39,6 +39,7 @@ _FLAVORS: Final = (
     TableColumn("NO NODE", right=True, goes=4),
     TableColumn("REAL", right=True),
     TableColumn("SICK", right=True, goes=2),
+    TableColumn("OUTSIDE", right=True, goes=5),
     TableColumn("NODES", right=True, goes=3),
 )
 _LOCAL: Final = (
@@ -86,6 +87,7 @@ Columns:
   NO NODE    the part of USED whose pods are admitted and on no node
   PENDING    what waiting Workloads ask for
   REAL       healthy devices on the nodes of the flavor
+  OUTSIDE    devices on these nodes that pods hold which no queue admitted
 
 \b
 Columns of --by:
@@ -225,7 +227,7 @@ def _free_of(domain: tuple[str, DomainAmount]) -> int:
 
 
 def _of(target: QueriedCluster, queue: str | None) -> Use:
-    read = target.read(pods=cluster.RELEASED, nodes=True)
+    read = target.read(pods="", pod_fields=cluster.RUNNING, nodes=True)
     use = quota_use.of(read)
     if queue is None:
         return _in_namespace(use, target.only) if target.only else use
@@ -339,6 +341,7 @@ def _of_resource(use: Use, resource: str, width: int) -> Iterator[str]:
             _some(resource, line.without_node),
             "?" if line.real is None else _text(resource, line.real),
             _some(resource, line.sick),
+            _some(resource, line.outside),
             "?" if flavor.nodes is None else str(flavor.nodes),
         )
         for flavor in use.flavors
@@ -359,6 +362,8 @@ def _verdict(use: Use, resource: str) -> str:
         parts.append(f"{_text(resource, total.releasing)} of them about to be free")
     if total.without_node:
         parts.append(f"{_text(resource, total.without_node)} held by pods without a node")
+    if total.outside:
+        parts.append(f"{_text(resource, total.outside)} more held outside of quota")
     parts += _waiting((queue.pending for queue in use.queues), resource)
     return f"{resource}: {', '.join(parts)}"
 

@@ -127,7 +127,7 @@ def who(
 
 def _everything(target: QueriedCluster) -> _Found:
     """Who holds quota; in the namespace that was typed if one was."""
-    read = target.read(pods=cluster.RELEASED)
+    read = target.read(pods="", pod_fields=cluster.RUNNING)
     holders_, never = holders.of(read), tuple(waiting.never_starting(read))
     if not target.only:
         return _Found(_EVERYTHING, "", holders_, read.missing, never=never)
@@ -144,7 +144,7 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
     node = _node(target, name) if kind in {None, "node"} else None
     if node is None:
         target = replace(target, namespace=asking.namespace_of(name) or target.namespace)
-    read = target.read(pods=cluster.RELEASED)
+    read = target.read(pods="", pod_fields=cluster.RUNNING)
     every = holders.of(read)
     namespace, _, local = name.rpartition("/")
     is_local = bool(read.cluster_queue_of(namespace or target.namespace, local))
@@ -310,7 +310,15 @@ def _verdict(result: _Found) -> str:
     subject = f"{result.kind} {result.name}"
     if result.kind == _EVERYTHING:
         subject = "all that you may read" if result.missing else "everybody"
-    return f"{subject}: {_sums(_quota(result.holders))} held, {number}"
+    in_queues = [holder for holder in result.holders if holder.cluster_queue]
+    outside = [holder for holder in result.holders if not holder.cluster_queue]
+    parts = [
+        f"{_sums(_quota(in_queues)) or 'nothing'} held, {tables.counted(len(in_queues), 'holder')}"
+    ]
+    if outside:
+        pods_outside = tables.counted(len(outside), "pod")
+        parts.append(f"{_sums(_on(outside))} held by {pods_outside} outside of quota")
+    return f"{subject}: {'; '.join(parts)}"
 
 
 def _sums(amounts: Mapping[str, int]) -> str:

@@ -55,6 +55,7 @@ class NodeStock:
         healthy: what can be used, held or not.
         sick: what exists and cannot be used.
         free: what is healthy and held by nobody.
+        outside: what pods hold that no queue admitted.
         reasons: why GPUs do not count.
     """
 
@@ -63,4 +64,5 @@ class NodeStock:
     healthy: Amounts
     sick: Amounts
     free: Amounts
+    outside: Amounts
     reasons: tuple[str, ...] = ()

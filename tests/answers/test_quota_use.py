@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import msgspec
+import pytest
 
 from admission.answers import cluster, quota_use
 from admission.answers.quota_use import CohortUse, Line, QueueUse, Use
@@ -20,7 +21,7 @@ from tests.answers.clusters import (
     waiting,
 )
 from tests.builders.cluster import make_node
-from tests.builders.metadata import make_condition
+from tests.builders.metadata import Document, make_condition
 from tests.builders.queues import make_cohort, make_flavor
 
 
@@ -125,6 +126,38 @@ def test_every_node_that_a_flavor_without_gpus_selects_is_its_node() -> None:
     assert {one.name: one.nodes for one in use.flavors} == {"a100": 1, "any": 1}
 
 
+def stray(name: str, gpus: int, node: str) -> Document:
+    """A pod that no queue admitted, on a node."""
+    made = pod(name, "", gpus, node)
+    del made["metadata"]["labels"]
+    return made
+
+
+def test_outside_is_what_pods_hold_that_no_queue_admitted() -> None:
+    nodes = (gpu_node("n1", 8), gpu_node("n2", 4), make_node("cpu"))
+    documents = (
+        holding("w", "research", 2), pod("ours", "w", 2, "n1"), pod("left", "", 1, "n1"),
+        stray("notebook", 3, "n1"), stray("debug", 1, "n2"), stray("waits", 5, ""),
+    )  # fmt: skip
+    use = quota_use.of(related(*documents, queues=(queue("research", 16, 3),), nodes=nodes))
+    assert use.flavors[0].lines[0].outside == 4
+    assert quota_use.total(use, GPU).outside == 4
+    assert quota_use.document(use)["outside"] == {GPU: "4"}
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Workload"])
+def test_outside_is_unknown_where_not_all_may_be_read(kind: str) -> None:
+    missing = (f"{kind}s are not shown outside namespace ml: you may not list them",)
+    found = related(
+        stray("notebook", 3, "n1"), queues=(queue("research", 16, 0),), missing=missing,
+        nodes=(gpu_node("n1", 8),),
+    )  # fmt: skip
+    use = quota_use.of(found)
+    assert use.flavors[0].lines[0].outside is None
+    assert quota_use.total(use, GPU).outside is None
+    assert quota_use.document(use)["outside"] is None
+
+
 def test_real_is_unknown_where_nodes_may_not_be_read() -> None:
     use = quota_use.of(related(queues=(queue("research", 16, 6),)))
     assert use.flavors[0].nodes is None
@@ -165,6 +198,6 @@ def test_the_document_has_quantities_as_texts() -> None:
     assert found["flavors"][0]["quota"] == [
         {
             "resource": names.GPU_RESOURCE, "nominal": "16", "used": "12", "releasing": "0",
-            "withoutNode": "0", "real": None, "sick": None,
+            "withoutNode": "0", "real": None, "sick": None, "outside": None,
         }
     ]  # fmt: skip

@@ -103,9 +103,32 @@ def test_top_shows_the_verdict_then_cohorts_queues_and_flavors(world: World) -> 
         ["prod", "a100", "8", "0", "-", "2", "-", "-", "-"],
         ["research", "a100", "2", "4", "2", "-", "-", "-", "3"],
         [],
-        ["FLAVOR", "NOMINAL", "USED", "RELEASING", "NO", "NODE", "REAL", "SICK", "NODES"],
-        ["a100", "10", "4", "-", "-", "8", "-", "1"],
+        cells("FLAVOR NOMINAL USED RELEASING NO NODE REAL SICK OUTSIDE NODES"),
+        ["a100", "10", "4", "-", "-", "8", "-", "-", "1"],
     ]
+
+
+def test_gpus_that_pods_hold_outside_of_quota_are_told_by_top_and_who(world: World) -> None:
+    stray = pod("notebook", "", 3)
+    del stray["metadata"]["labels"]
+    world.add(stray)
+    try:
+        top, everybody = world.lines("top"), world.lines("who")
+        told = world.told("top")
+    finally:
+        world.store.delete(resources.PODS, "notebook", namespace="ml")
+    assert top[0] == (
+        f"{GPU}: 4 of 10 used, 8 exist and can be used, 3 more held outside of quota, 3 asked for "
+        "by waiting Workloads"
+    )
+    assert cells(top[-1]) == ["a100", "10", "4", "-", "-", "8", "-", "3", "1"]
+    assert told["outside"] == {GPU: "3"}
+    assert everybody[0] == (
+        f"everybody: 4 {GPU} held, 1 holder; 3 {GPU} held by 1 pod outside of quota"
+    )
+    rows = [cells(line) for line in everybody if "ml/" in line]
+    assert [row[-1] for row in rows[:2]] == ["n1", "n1"], "what holds quota comes first"
+    assert "ml/pod/notebook" in rows[1]
 
 
 def test_top_of_one_queue_shows_it_alone(world: World) -> None:

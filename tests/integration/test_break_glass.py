@@ -115,10 +115,17 @@ def test_who_is_on_call_lets_one_pod_and_one_job_run(system: Installed) -> None:
     for name in ("second", "third"):
         system.wait_condition(team, name)
     for chosen in (("pod", "third"), ("jobs", "train")):
-        done = run_command(
-            "break-glass", "release", *chosen, "-n", team, "--kubeconfig", kubeconfig
-        )
+        release = ("break-glass", "release", *chosen, "-n", team, "--kubeconfig", kubeconfig)
+        tried = run_command(*release, "--dry-run")
+        assert tried.returncode == 0, tried.stderr
+        assert "dry run: nothing was changed" in tried.stderr
+        waits = system.api.get(f"/apis/batch/v1/namespaces/{team}/jobs/train")
+        assert system.is_gated(team, "third") is (chosen[0] == "pod"), "a dry run lets none run"
+        assert waits["spec"]["suspend"]
+        assert names.OUTSIDE_QUOTA not in waits["metadata"].get("annotations", {})
+        done = run_command(*release)
         assert done.returncode == 0, done.stderr
+        assert tried.stdout == done.stdout
     assert not system.is_gated(team, "third")
     assert system.is_gated(team, "second")
     applied.wait_reserved(system, team, 3)

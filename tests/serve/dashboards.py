@@ -156,6 +156,7 @@ def stock_of(found: GpuNode) -> NodeStock:
         free={
             r: max(0, n - charged.get(r, 0) - found.others.get(r, 0)) for r, n in healthy.items()
         },
+        outside=found.others,
         reasons=found.part.reasons,
     )
 

@@ -1,5 +1,9 @@
 """Dashboards as they are looked at: nothing, a small cluster, a large one, and hostile names."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
 from admission.base.causes import NoFlavor, QuotaInUse, RefusedPodSet, Shortage
 from admission.base.conditions import WaitReason
 from admission.base.names import (
@@ -19,6 +23,7 @@ from tests.serve.builders import waiting
 from tests.serve.dashboards import GPU, Dashboard, ago, everything, on
 
 DAY = 86_400
+_RECORDED_DAYS = 6
 _HOSTILE = "averylongnamewithoutanyplacetobreakit" * 6
 _MARKUP = "<b onclick='x'>\N{RIGHT-TO-LEFT OVERRIDE}abc&amp;"
 
@@ -133,49 +138,61 @@ def small() -> Dashboard:
             [("speech", "note", {"nvidia.com/mig-1g.10gb": 2})], queue="speech", rack="rack-3",
         ),
     )  # fmt: skip
-    _record(board, ["serving", "speech", "vision"])
+    _record(
+        board,
+        {name: [40 + 61 * (at + back) % 150 for back in range(_RECORDED_DAYS)]
+         for at, name in enumerate(["serving", "speech", "vision"])},
+    )  # fmt: skip
     return board
 
 
-def _record(board: Dashboard, queues: list[str]) -> None:
+def _record(board: Dashboard, hours: Mapping[str, Sequence[int]]) -> None:
+    """Record the GPU-hours of each queue, of today and the days before."""
     today = int(dashboards.NOW.timestamp()) // DAY * DAY
     board.known.of_gpu_time = tuple(
-        dashboards.record(
-            today - back * DAY,
-            {name: 40 + 61 * (at + back) % 150 for at, name in enumerate(queues)},
-        )
-        for back in range(6)
+        dashboards.record(today - back * DAY, {name: days[back] for name, days in hours.items()})
+        for back in range(_RECORDED_DAYS)
     )
 
 
 def large() -> Dashboard:
-    """A thousand queues, two thousand that wait, five thousand nodes."""
+    """A thousand queues, three thousand that wait, five thousand nodes; the numbers agree.
+
+    Of 40,000 GPUs 50 are sick and 13 are free; the queues hold the others. Those of a Cohort leave
+    7, and whoever waits asks for 8.
+    """
     board = _board()
     queues: list[QueueOverview] = []
+    members: dict[str, list[Workload]] = {}
     for number in range(1_000):
-        name, waits = f"team-{number:04}", number % 7
-        members = [
+        name, waits, nominal = f"team-{number:04}", number % 7, 8 * (3 + number % 5)
+        more = 0 if number >= 9 else 3 if number == 0 else 2
+        members[name] = [
             waiting(
                 f"job-{name}-{at}", namespace=f"ns-{number:04}", at=ago(1 + (number * at) % 90)
             )
             for at in range(waits)
         ]
-        for one in members:
-            shortage = _shortage(8, 2, 64, (f"team-{number // 2:04}", 40), (name, 22))
-            _wait(board, one, name, shortage)
-        if members:
-            board.known.add_line(name, *members)
-        nominal = 8 * (1 + number % 5)
         queues.append(
             dashboards.queue(
                 name,
                 f"cohort-{number % 9}",
                 nominal,
-                nominal - 4 + number % 9,
+                nominal - 4 + number // 9 % 9 + more,
                 pending=waits,
                 requested={GPU: 8 * waits} if waits else {},
             )
         )
+    for start in range(9):
+        cohort = queues[start::9]
+        quota = sum(q.nominal for queue in cohort for q in queue.quotas.values())
+        used = {str(queue.name): sum(queue.used.values()) for queue in cohort}
+        largest = sorted(used.items(), key=lambda item: (-item[1], item[0]))[:2]
+        shortage = _shortage(8, quota - sum(used.values()), quota, *largest)
+        for name in filter(members.get, used):
+            for workload in members[name]:
+                _wait(board, workload, name, shortage)
+            board.known.add_line(name, *members[name])
     board.known.found = Overview(
         tuple(queues), tuple(dashboards.cohort(f"cohort-{n}") for n in range(9))
     )
@@ -192,16 +209,23 @@ def large() -> Dashboard:
         )
         for number in range(1_000)
     )  # fmt: skip
+    held = (str(queue.name) for queue in queues for n in queue.used.values() for _ in range(n))
     board.known.nodes = tuple(
         _node(
             f"gpu-{number:04}",
-            {f"team-{number % 40:04}": 5, f"team-{number % 7:04}": 2 + number // 4_996},
+            Counter(islice(held, 8 - (number % 100 == 0) - (number % 400 == 17))),
             rack=f"rack-{number // 32:03}", zone=f"eu-1{'abc'[number % 3]}",
-            **({"healthy": 7} if number % 50 == 0 else {}),
+            **({"healthy": 7} if number % 100 == 0 else {}),
         )
         for number in range(5_000)
     )  # fmt: skip
-    _record(board, [f"team-{number:04}" for number in range(12)])
+    assert next(held, None) is None, "every GPU that a queue holds is on a node"
+    _record(
+        board,
+        {str(queue.name): [sum(queue.used.values()) * (22 - at * back % 5)
+                           for back in range(_RECORDED_DAYS)]
+         for at, queue in enumerate(queues)},
+    )  # fmt: skip
     return board
 
 

@@ -469,6 +469,7 @@ class CapacityByFlavor:
             healthy=entry.capacity.healthy,
             sick=entry.capacity.sick,
             free=_NOTHING if is_repelled else entry.capacity.free,
+            outside=entry.capacity.outside,
             reasons=self._reasons_of(entry, flavors if is_repelled else ()),
         )
 

@@ -167,11 +167,13 @@ def _of_nodes(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]
     free = sum(node.free.get(resource, 0) for node in stock)
     best = max(stock, key=lambda node: node.free.get(resource, 0), default=None)
     hole = 0 if best is None else best.free.get(resource, 0)
+    outside = sum(node.outside.get(resource, 0) for node in stock)
+    outside_text = f"; {_say(total, outside)} held outside of quota" if outside else ""
     yield Tile(
         label="Free on one node",
         value=_say(total, hole),
         unit="at most",
-        note=f"{_say(total, free)} free on all nodes",
+        note=f"{_say(total, free)} free on all nodes{outside_text}",
     )
     sick = sum(node.sick.get(resource, 0) for node in stock)
     nodes = sum(bool(node.sick.get(resource, 0)) for node in stock)

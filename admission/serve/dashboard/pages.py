@@ -13,9 +13,11 @@ from admission.answers import estimates, owning, quota_use
 from admission.base import durations, logs
 from admission.base.clock import Clock, to_wire
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
+from admission.gpu import resources as devices
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.errors import KubeError
+from admission.objects.usage_record import Record
 from admission.scheduling.overview import Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
@@ -123,12 +125,29 @@ class Pages:
     def _trend(self, viewer: Viewer, resource: str) -> Trend | None:
         if not viewer.may("list", resources.CONFIG_MAPS, self._namespace):
             return None
+        records = self._records()
+        if records is None:
+            return None
+        return trend.of(records, resource, self._ranking(records), self._clock.now())
+
+    def _records(self) -> tuple[Record, ...] | None:
         try:
-            records = self._source.records()
+            return self._source.records()
         except KubeError as error:
             self._log.warning("usage not read", error=str(error))
             return None
-        return trend.of(records, resource, self._clock.now())
+
+    def _ranking(self, records: Sequence[Record] | None) -> list[str]:
+        """Return the ClusterQueues in the order in which they get colours."""
+        nominal = {
+            str(queue.name): sum(
+                quota.nominal
+                for pair, quota in queue.quotas.items()
+                if devices.is_device(pair.resource)
+            )
+            for queue in self._source.overview().queues
+        }
+        return shades.ranking(trend.gpu_time(records or (), self._clock.now()), nominal)
 
     def _matching(self, viewer: Viewer, waiters: Sequence[Waiter], text: str) -> list[Waiter]:
         """Return those that have a text in their names, of what the caller may see."""
@@ -277,7 +296,8 @@ class Pages:
             shown = cut["rows"] if draws else []
             gpu_nodes = self._source.gpu_nodes(tuple(node.name for node in shown))
             may_name = viewer.may("list", resources.CLUSTER_QUEUES)
-            legend = shades.of(node_map.held_by_queue(gpu_nodes)) if may_name else ()
+            held = node_map.held_by_queue(gpu_nodes) if may_name else {}
+            legend = shades.of(held, self._ranking(self._records())) if held else ()
             colours = shades.by_name(legend)
             if not may_name:
                 gpu_nodes = tuple(

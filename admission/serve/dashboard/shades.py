@@ -1,12 +1,13 @@
-"""The colours by which ClusterQueues are told apart: those with most have one each."""
+"""The colours by which ClusterQueues are told apart: those with most on a page have one each."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 COLOURED: Final = 8
 """ClusterQueues with a colour of their own; the style sheet has as many."""
 OTHERS: Final = "qx"
+_COLOURS: Final = tuple(f"q{number}" for number in range(COLOURED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +27,36 @@ class Shade:
     count: int = 1
 
 
-def of(amounts: Mapping[str, int]) -> tuple[Shade, ...]:
-    """Return the ClusterQueues with most, largest first, and the sum of the others, if any."""
-    ranked = sorted((name for name, n in amounts.items() if n), key=lambda q: (-amounts[q], q))
+def ranking(gpu_time: Mapping[str, int], nominal: Mapping[str, int]) -> list[str]:
+    """Return all ClusterQueues in the order in which they get colours, the same for all pages.
+
+    Args:
+        gpu_time: what each used of GPUs lately.
+        nominal: its quota of GPUs.
+    """
+    every = gpu_time.keys() | nominal.keys()
+    return sorted(every, key=lambda name: (-gpu_time.get(name, 0), -nominal.get(name, 0), name))
+
+
+def of(amounts: Mapping[str, int], ranked: Sequence[str]) -> tuple[Shade, ...]:
+    """Return the ClusterQueues with most, largest first, and the sum of the others, if any.
+
+    A ClusterQueue that is among the first of all has the same colour on each page. Others get
+    colours that no ClusterQueue on this page has.
+
+    Args:
+        amounts: what each has on this page.
+        ranked: all of them, see `ranking`.
+    """
+    largest = sorted((name for name, n in amounts.items() if n), key=lambda q: (-amounts[q], q))
+    shown, rest = largest[:COLOURED], largest[COLOURED:]
+    same = dict(zip(ranked, _COLOURS, strict=False))
+    colours = {name: same[name] for name in shown if name in same}
+    free = iter([colour for colour in _COLOURS if colour not in colours.values()])
     shades_ = [
-        Shade(name=name, shade=f"q{number}", amount=amounts[name])
-        for number, name in enumerate(ranked[:COLOURED])
+        Shade(name=name, shade=colours.get(name) or next(free), amount=amounts[name])
+        for name in shown
     ]
-    rest = ranked[COLOURED:]
     if rest:
         total = sum(amounts[name] for name in rest)
         shades_.append(Shade(name="", shade=OTHERS, amount=total, count=len(rest)))

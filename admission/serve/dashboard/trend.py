@@ -1,10 +1,11 @@
 """A week of GPU-time by ClusterQueue, as columns of a small picture."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from admission.gpu import resources
 from admission.objects.usage_record import DAY, HOUR, Record
 from admission.serve.dashboard import shades
 from admission.serve.dashboard.shades import Shade
@@ -84,16 +85,22 @@ class Trend:
     highest: str
 
 
-def of(records: Sequence[Record], resource: str, now: datetime) -> Trend:
-    """Return the week that ends now; amounts are GPU-hours."""
-    today = int(now.timestamp()) // DAY * DAY
-    days = [today - DAY * back for back in range(DAYS - 1, -1, -1)]
-    by_day = {day: _of_day(records, day, resource) for day in days}
+def of(records: Sequence[Record], resource: str, ranked: Sequence[str], now: datetime) -> Trend:
+    """Return the week that ends now; amounts are GPU-hours.
+
+    Args:
+        records: of GPU-time.
+        resource: whose time is shown.
+        ranked: ClusterQueues, see `shades.ranking`.
+        now: the end.
+    """
+    days = _days(now)
+    by_day = {day: _of_day(records, day, lambda name: name == resource) for day in days}
     sums: dict[str, int] = {}
     for amounts_of_day in by_day.values():
         for queue, seconds in amounts_of_day.items():
             sums[queue] = sums.get(queue, 0) + seconds
-    legend = shades.of(sums)
+    legend = shades.of(sums, ranked)
     highest = max(sum(amounts_of_day.values()) for amounts_of_day in by_day.values())
     return Trend(
         columns=tuple(_column(records, day, by_day[day], legend, highest) for day in days),
@@ -108,12 +115,29 @@ def of(records: Sequence[Record], resource: str, now: datetime) -> Trend:
     )
 
 
-def _of_day(records: Sequence[Record], day: int, resource: str) -> dict[str, int]:
+def gpu_time(records: Sequence[Record], now: datetime) -> dict[str, int]:
+    """Return the GPU-seconds of the week that ends now, all devices together, by ClusterQueue."""
+    sums: dict[str, int] = {}
+    for day in _days(now):
+        for queue, seconds in _of_day(records, day, resources.is_device).items():
+            sums[queue] = sums.get(queue, 0) + seconds
+    return sums
+
+
+def _days(now: datetime) -> list[int]:
+    """Return when the days of the week that ends now begin."""
+    today = int(now.timestamp()) // DAY * DAY
+    return [today - DAY * back for back in range(DAYS - 1, -1, -1)]
+
+
+def _of_day(
+    records: Sequence[Record], day: int, is_shown: Callable[[str], bool]
+) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for record in records:
         if day <= record.begin < day + DAY:
             for account, seconds in record.usage.items():
-                if account.resource == resource:
+                if is_shown(account.resource):
                     queue = account.cluster_queue or "(others)"
                     amounts[queue] = amounts.get(queue, 0) + seconds
     return amounts
