@@ -209,8 +209,10 @@ LEASE_NAME: Final = "gpu-admission"
 KUEUE_LEASE_NAME: Final = "c1f6bfd2.kueue.x-k8s.io"
 USAGE_READER_ROLE: Final = "gpu-admission-usage-reader"
 """The Role that may read the records of GPU-time, in the namespace of the program."""
+VIEWER_ROLE_PREFIX: Final = "gpu-admission-"
+VIEWER_ROLE_SUFFIX: Final = "-viewer-role"
 VIEWER_ROLES: Final = {
-    kind: f"gpu-admission-{kind.lower()}-viewer-role"
+    kind: f"{VIEWER_ROLE_PREFIX}{kind.lower()}{VIEWER_ROLE_SUFFIX}"
     for kind in (
         "ClusterQueue", "Cohort", "Job", "LocalQueue", "ResourceFlavor", "Topology", "Workload",
         "WorkloadPriorityClass",

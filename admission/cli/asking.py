@@ -9,6 +9,7 @@ import click
 
 from admission.answers import cluster
 from admission.answers.cluster import Read, Wanted
+from admission.base import names
 from admission.cli import named, output, tables, targets
 from admission.kube.api import Api
 
@@ -132,11 +133,19 @@ def say(lines: Iterable[str]) -> None:
         click.echo(output.one_line(line))
 
 
-def not_shown(missing: Iterable[str], limit: int) -> list[str]:
-    """Return notes of what could not be read; those for the same reason are one note."""
+def not_shown(missing: Iterable[str], limit: int, only: str = "") -> list[str]:
+    """Return notes of what could not be read; those for the same reason are one note.
+
+    Args:
+        missing: sentences about it.
+        limit: width of the terminal.
+        only: the namespace that was asked for; what is outside of it was not.
+    """
     kinds: dict[str, list[str]] = {}
     roles: dict[str, list[str]] = {}
     for text in missing:
+        if only and f" outside namespace {only}: " in text:
+            continue
         kind, _, role = text.partition(cluster.SHOWN_BY)
         plural, between, why = kind.partition(_NOT_SHOWN)
         kinds.setdefault(f"{between}{why}", []).append(plural)
@@ -150,5 +159,8 @@ def not_shown(missing: Iterable[str], limit: int) -> list[str]:
 def _shown_by(roles: Sequence[str]) -> str:
     if not roles:
         return ""
-    plural = "s" if len(roles) > 1 else ""
-    return f"; shown by ClusterRole{plural} {', '.join(roles)}"
+    if len(roles) == 1:
+        return f"; shown by ClusterRole {roles[0]}"
+    start, end = names.VIEWER_ROLE_PREFIX, names.VIEWER_ROLE_SUFFIX
+    kinds = ",".join(role.removeprefix(start).removesuffix(end) for role in roles)
+    return f"; shown by ClusterRoles {start}{{{kinds}}}{end}"

@@ -99,7 +99,7 @@ def queue(
     if not queues:
         where = f"namespace {target.only}" if target.only else "a queue that you may read"
         click.echo(f"Nobody waits in {where}.")
-    asking.say(asking.not_shown(read.missing, width))
+    asking.say(asking.not_shown(read.missing, width, target.only if name is None else ""))
 
 
 def _all(target: QueriedCluster, read: Read) -> list[Queue]:

@@ -303,7 +303,7 @@ def _behind(use: Use, name: str) -> Use | None:
 def _lines(use: Use, width: int, *, every: bool, only: str = "") -> Iterator[str]:
     if not use.queues:
         yield from _local_lines(use, width, every=every, only=only)
-        yield from asking.not_shown(_without_totals(use.missing), width)
+        yield from asking.not_shown(_without_totals(use.missing), width, only)
         return
     for number, resource in enumerate(_resources(use, every=every)):
         if number:

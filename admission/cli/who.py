@@ -289,7 +289,8 @@ def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[s
             width,
             "  ",
         )
-    yield from asking.not_shown(result.missing, width)
+    only = result.name if result.kind == _NAMESPACE else ""
+    yield from asking.not_shown(result.missing, width, only)
 
 
 def _verdict(result: _Found) -> str:

@@ -453,10 +453,15 @@ class Assigner:
         """Find out what is missing where only nodes refuse the flavor of a resource group.
 
         Quota of the other resource groups comes first, as it does within one: who has none there
-        waits for it, or is too big. Else the nodes are those that flavors of all groups select.
+        waits for it, or is too big. That does not help pods that are larger than every node. Else
+        the nodes are those that flavors of all groups select.
         """
         in_use = [refusal for other in chosen.scans[:-1] for refusal in other.refusals]
         if in_use:
+            never = self._larger_than_nodes(scan, in_use, group)
+            if never:
+                scan.refusals = [*in_use, *never]
+                return
             scan.refusals = [*in_use, *scan.refusals]
             scan.reason = _quota_reason(in_use)
             return
@@ -468,8 +473,10 @@ class Assigner:
                 continue
             other = self._look_for(resource, group, assumed, beyond, _Nodes.NOT)
             if other.refusals or not other.choices:
-                other.reason = other.reason or _quota_reason(other.refusals)
-                other.choices, other.refusals = {}, [*other.refusals, *scan.refusals]
+                never = self._larger_than_nodes(scan, other.refusals, group)
+                quota_reason = other.reason or _quota_reason(other.refusals)
+                other.reason = scan.reason if never else quota_reason
+                other.choices, other.refusals = {}, [*other.refusals, *(never or scan.refusals)]
                 other.chance, other.is_final = Chance.NO_FIT, False
                 other.conflicts = {**scan.conflicts, **other.conflicts}
                 chosen.scans.append(other)
@@ -477,6 +484,31 @@ class Assigner:
             beyond.choices |= other.choices
         if len(beyond.choices) > before:
             self._tell_nodes_of_all(scan, beyond, group)
+
+    def _larger_than_nodes(
+        self, scan: _Scan, in_use: Iterable[Refusal], group: tuple[Demand, ...]
+    ) -> list[Refusal]:
+        """Return that the nodes of all flavors are too small for one pod; none where one may do.
+
+        Args:
+            scan: of a resource group whose flavors only nodes refuse.
+            in_use: why flavors of the other resource groups are refused.
+            group: the pod sets.
+        """
+        no_places = [refusal for refusal in scan.refusals if isinstance(refusal, NoPlace)]
+        of_quota = causes.QuotaInUse, causes.QuotaTooSmall
+        quota = [refusal for refusal in in_use if isinstance(refusal, of_quota)]
+        if len(no_places) < len(scan.refusals) or not quota:
+            return []
+        if any(no_place.largest is None for no_place in no_places):
+            return []
+        never: dict[Refusal, None] = {}
+        for flavor in dict.fromkeys(refusal.flavor for refusal in quota):
+            for no_place in no_places:
+                wants = self._wants_in({FlavorName(flavor), *no_place.flavors}, group)
+                never |= dict.fromkeys(why for _, why in self._snapshot.places.never(wants))
+        are_small = (isinstance(why, NoPlace) and why.largest is not None for why in never)
+        return list(never) if all(are_small) else no_places
 
     def _tell_nodes_of_all(
         self, scan: _Scan, beyond: _Choosing, group: tuple[Demand, ...]

@@ -17,6 +17,7 @@ from tests.builders.queues import (
     make_local_queue,
 )
 from tests.controller.test_capacity import add, bind, make_world, node
+from tests.controller.test_one_currency import GPU
 from tests.controller.world import World
 
 NO_NODE = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
@@ -58,6 +59,29 @@ def test_what_waits_for_quota_and_fits_no_node_is_too_big() -> None:
     found = why.explain(made.store, "ml", "big")
     assert (found.reason, found.message) == (Code.EXCEEDS_LARGEST_NODE, f"{TOO_BIG}.")
     assert found.advice.startswith("create it again with more pods")
+
+
+def test_what_fits_no_node_is_too_big_in_the_queues_that_init_makes() -> None:
+    """They have GPUs of several flavors, and cpu of one that selects all nodes."""
+    quotas = [{"a100": {GPU: 24}, "h100": {GPU: 8}}, {"any": {"cpu": 64, "memory": "64Gi"}}]
+    queue = make_cluster_queue(resourceGroups=[make_group(quota) for quota in quotas])
+    nodes = [node(f"n{n}", gpu=8) for n in range(3)]
+    nodes.append(node("h", labels={names.GPU_PRODUCT_LABEL: "h100"}, gpu=8))
+    for document in nodes:
+        document["status"]["allocatable"] |= {"cpu": "32", "memory": "64Gi"}
+    flavors = (
+        make_flavor("h100", product="h100"),
+        make_flavor("any", node_labels={}, tolerations=[]),
+    )
+    made = make_world(*nodes, *flavors, queue, make_local_queue(), placement="Enforce")
+    for name, gpus in (("first", 8), ("second", 8), ("big", 12)):
+        made.add_pod(name, gpus=gpus, queue="team-a", requests={"cpu": "1", "memory": "1Gi"})
+        made.settle()
+    said = says(made, "big")
+    beyond = "Too big: a pod asks 12 GPUs, the largest node has 8 (a100 8, h100 8)."
+    assert said == (Code.EXCEEDS_LARGEST_NODE, beyond)
+    found = why.explain(made.store, "ml", "big")
+    assert (found.reason, found.message) == said
 
 
 def test_what_waits_and_fits_a_node_is_not() -> None:

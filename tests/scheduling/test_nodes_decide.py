@@ -17,7 +17,7 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.selectors import Requirement
-from admission.reasons import placing, sentences
+from admission.reasons import kueue, placing, reading, sentences
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
 from admission.scheduling.model import Enforcement, NodeTerm, PodNeeds, Spread
@@ -867,9 +867,12 @@ def test_what_fits_in_no_rack_of_many_is_found_out_in_few_steps(largest: int):
 CPU = ResourceName("cpu")
 
 
-def two_groups(*nodes: Node, gpus: int = 24, **placements: Enforcement) -> Cluster:
+def two_groups(
+    *nodes: Node, gpus: int = 24, beside: ResourceName = CPU, **placements: Enforcement
+) -> Cluster:
     """A queue of GPUs in a flavor, and of cpu in one whose nodes are all nodes."""
-    queue = cluster_queue("q", groups=[group({"any": {CPU: (64,)}}), group({"a": {GPU: (gpus,)}})])
+    quotas = [group({"any": {beside: (64,)}}), group({"a": {GPU: (gpus,)}})]
+    queue = cluster_queue("q", groups=quotas)
     flavors = (
         model.ResourceFlavor(name=FlavorName("any"), placement=placements.get("any")),
         model.ResourceFlavor(name=A, node_labels={"flavor": "a"}, placement=placements.get("a")),
@@ -877,12 +880,12 @@ def two_groups(*nodes: Node, gpus: int = 24, **placements: Enforcement) -> Clust
     return Cluster(world(*flavors, queue), {one.name: one for one in nodes})
 
 
-def with_cpu(name: str, gpus: int, count: int = 1) -> model.Workload:
-    """A workload of pods that ask for cpu and GPUs."""
+def with_cpu(name: str, gpus: int, count: int = 1, beside: ResourceName = CPU) -> model.Workload:
+    """A workload of pods that ask for cpu, or another resource, and GPUs."""
     (pods,) = asking(name, gpus, count).pod_sets
     assert pods.needs is not None
-    needs = replace(pods.needs, requests=((CPU, 1), (GPU, gpus)))
-    pods = replace(pods, requests={CPU: 1, GPU: gpus}, needs=needs)
+    needs = replace(pods.needs, requests=((beside, 1), (GPU, gpus)))
+    pods = replace(pods, requests={beside: 1, GPU: gpus}, needs=needs)
     return waiting(name, "q", sets=(pods,))
 
 
@@ -917,6 +920,24 @@ def test_quota_in_use_in_another_resource_group_is_waited_for_before_room_on_nod
     assert waits(cluster.cycle())["second"].reason == WaitReason.WAITING_FOR_NODE
     cluster.finish("first")
     assert admitted(cluster.cycle()) == ["second"]
+
+
+@pytest.mark.parametrize("beside", ["cpu", "zinc"], ids=["GPUs are last", "GPUs are first"])
+def test_a_pod_larger_than_every_node_is_too_big_whatever_quota_of_another_group_is_in_use(
+    beside: str,
+) -> None:
+    other = ResourceName(beside)
+    nodes = [replace(machine(f"n{n}", 8), amounts={GPU: 8, other: 32}) for n in range(2)]
+    cluster = two_groups(*nodes, gpus=16, beside=other)
+    cluster.world.state.set_workload(with_cpu("first", 8, beside=other), NOW_US)
+    assert admitted(cluster.cycle()) == ["first"]
+    wait = why(cluster, with_cpu("big", 12, beside=other))
+    assert isinstance(wait.why, NoFlavor)
+    message = sentences.waiting(wait.why, "q", shortages=wait.shortages).message
+    assert message == "Too big: a pod asks 12 a, the largest node has 8."
+    read = reading.of_condition(wait.reason, kueue.message(wait.why))
+    assert isinstance(read, NoFlavor)
+    assert sentences.waiting(read, "q").message == message
 
 
 def test_nodes_are_those_that_the_flavors_of_all_resource_groups_select():

@@ -84,7 +84,10 @@ def empty() -> Dashboard:
 
 
 def small() -> Dashboard:
-    """Three queues, a node that fails, and four that wait, one of which never starts."""
+    """Three queues, a node that fails, and four that wait, one of which never starts.
+
+    Of 32 GPUs 2 are sick, and the quota is 30: 27 are held, 3 are free.
+    """
     board = _board()
     large = waiting("train-large", namespace="speech", at=ago(52))
     others = [
@@ -92,47 +95,49 @@ def small() -> Dashboard:
         waiting("job-sweep-12", namespace="speech", at=ago(4)),
     ]
     notebook = waiting("notebook-kim", namespace="vision", at=ago(1))
-    holders = (("speech", 9), ("serving", 6), ("vision", 6))
-    _wait(board, large, "speech", _shortage(64, 3, 24))
+    holders = (("speech", 12), ("serving", 8), ("vision", 7))
+    _wait(board, large, "speech", _shortage(64, 3, 30))
     for one in others:
-        _wait(board, one, "speech", _shortage(8, 3, 24, *holders))
-    _wait(board, notebook, "vision", _shortage(4, 3, 24, *holders))
+        _wait(board, one, "speech", _shortage(8, 3, 30, *holders))
+    _wait(board, notebook, "vision", _shortage(7, 3, 30, *holders))
     board.known.add_line("speech", large, *others)
     board.known.add_line("vision", notebook)
-    mixed = {**dashboards.quota_of("a100", 8), **dashboards.quota_of("any-node", 64_000, "cpu")}
-    used = {**on("a100", 9), **on("any-node", 18_000, "cpu")}
+    mixed = {**dashboards.quota_of("a100", 10), **dashboards.quota_of("any-node", 64_000, "cpu")}
+    used = {**on("a100", 12), **on("any-node", 18_000, "cpu")}
     board.known.found = Overview(
         (
-            dashboards.queue("serving", "research", 8, 6, leaving=on("a100", 4)),
+            dashboards.queue("serving", "research", 10, 8),
             dashboards.queue(
                 "speech",
                 "research",
                 quotas=mixed,
                 amounts=used,
+                leaving=on("a100", 3),
                 pending=3,
                 holding=2,
                 requested={GPU: 80},
             ),
-            dashboards.queue("vision", "research", 8, 6, pending=1, requested={GPU: 4}),
+            dashboards.queue("vision", "research", 10, 7, pending=1, requested={GPU: 7}),
         ),
         (dashboards.cohort("research"),),
     )
     board.known.holding = (
-        dashboards.reserving("job-asr-7", 6, "speech", reserved_us=ago(30)),
+        dashboards.reserving("job-asr-7", 9, "speech", reserved_us=ago(30)),
         dashboards.reserving("job-old", 3, "speech", reserved_us=ago(70), evicted=True),
     )  # fmt: skip
     board.known.held_in = "speech"
-    board.known.ends = (_end("serving", 4, 3), _end("speech", 6, 20))
+    board.known.ends = (_end("serving", 4, 3), _end("speech", 9, 20))
     board.known.locals = (
         LocalOverview(
             key=LocalQueueKey("speech", "default"), cluster_queue=ClusterQueueName("speech"),
-            used=on("a100", 9), admitted=on("a100", 9), running=2, pending=3,
+            used=on("a100", 12), admitted=on("a100", 12), running=2, pending=3,
         ),
     )  # fmt: skip
     board.known.nodes = (
         _node("a100-0", {"serving": 6, "speech": 2}),
         _node("a100-1", {"speech": 5}, healthy=6),
         _node("a100-2", {"vision": 6, "speech": 2}),
+        _node("a100-3", {"speech": 3, "serving": 2, "vision": 1}),
         dashboards.node(
             "mig-0", {"nvidia.com/mig-3g.40gb": 2, "nvidia.com/mig-1g.10gb": 7},
             [("speech", "note", {"nvidia.com/mig-1g.10gb": 2})], queue="speech", rack="rack-3",
@@ -140,7 +145,8 @@ def small() -> Dashboard:
     )  # fmt: skip
     _record(
         board,
-        {name: [40 + 61 * (at + back) % 150 for back in range(_RECORDED_DAYS)]
+        {name: [(160 + 43 * (at + back) % 80) * (2 if back else 1) // 2
+                for back in range(_RECORDED_DAYS)]
          for at, name in enumerate(["serving", "speech", "vision"])},
     )  # fmt: skip
     return board

@@ -62,7 +62,7 @@ PODS: Final = (
     ),
     DemoPod(
         namespace="research", name="train-1", at_seconds=0.6, gpus=4, run_seconds=7.0,
-        about="A100s are taken, so it gets H100s",
+        about="its own A100s are taken: an own H100 goes before a borrowed A100",
     ),
     DemoPod(
         namespace="research", name="notebook-0", at_seconds=1.2, gpus=1, run_seconds=6.0,
@@ -105,7 +105,7 @@ PODS: Final = (
     ),
     DemoPod(
         namespace="research", name="too-big", at_seconds=3.6, gpus=64, run_seconds=1.0,
-        about="more than the cohort owns: told so at once",
+        about="more than its queue can ever reach: told so at once",
     ),
 )  # fmt: skip
 

@@ -268,7 +268,7 @@ def _queue_row(queue: QueueUse, sums: _Sum, resource: str, scale: int) -> QueueR
         FlavorResource(FlavorName(""), ResourceName(resource)),
         sums.used, sums.nominal, sums.releasing, scale, borrowed=sums.borrowed,
     )  # fmt: skip
-    end = max(bar.own + bar.borrowed, bar.mark or 0)
+    end = bar.own + bar.borrowed
     return QueueRow(
         name=queue.name,
         cohort=queue.cohort,

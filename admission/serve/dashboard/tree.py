@@ -145,7 +145,7 @@ class Tree:
     ) -> Row:
         pair = FlavorResource(FlavorName(""), ResourceName(self._resource))
         bar = bars.make(pair, sums.used, sums.nominal, sums.leaving, scale, sums.missing)
-        end = max(bar.own + bar.borrowed, bar.mark or 0)
+        end = bar.own + bar.borrowed
         return Row(
             name=name,
             is_queue=queue is not None,
