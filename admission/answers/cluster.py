@@ -84,6 +84,16 @@ def is_whole(missing: Iterable[str], kind: str) -> bool:
     return not any(note.startswith(f"{kind}s are not shown") for note in missing)
 
 
+def knows_waiting(missing: Iterable[str]) -> bool:
+    """Return whether all that waits could be read, and in which ClusterQueue.
+
+    Args:
+        missing: sentences about what could not be read.
+    """
+    notes = tuple(missing)
+    return all(is_whole(notes, kind) for kind in ("Workload", "LocalQueue"))
+
+
 RELEASED: Final = names.PODSET_LABEL
 """Selects the pods that an admission has started."""
 RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"

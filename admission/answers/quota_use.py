@@ -6,7 +6,7 @@ amounts as Kubernetes writes quantities; docs/reference/commands.md documents it
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from admission.answers import cluster
@@ -508,7 +508,7 @@ class _Waiting:
     def __init__(self, read: Read) -> None:
         self._resources: dict[str, dict[str, int]] = {}
         self._of_local: dict[tuple[str, str], dict[str, int]] = {}
-        self._knows = cluster.is_whole(read.objects.missing, "Workload")
+        self._knows = cluster.knows_waiting(read.objects.missing)
         self._listed = {key.namespace for key in read.values} if not self._knows else None
         for key, value in read.values.items():
             if not value.wants_quota:
@@ -712,7 +712,7 @@ def _flavors(
         _flavor(
             name,
             sums[name],
-            _selected(parts, selecting.get(name)) if parts else None,
+            _selected(parts, selecting[name]) if parts and name in selecting else None,
             knows_releasing=is_known,
         )
         for name in sorted(sums)
@@ -805,19 +805,26 @@ def _node_gpus(
     )
 
 
-def _selected(
-    nodes: Iterable[NodeGpus], flavor: model.ResourceFlavor | None
-) -> tuple[NodeGpus, ...]:
-    """Return the nodes of a flavor that its pods can be on."""
-    if flavor is None:
-        return ()
+def _selected(nodes: Iterable[NodeGpus], flavor: model.ResourceFlavor) -> tuple[NodeGpus, ...]:
+    """Return the nodes of a flavor; those that its pods cannot be on have nothing that is healthy.
+
+    A cordoned node is one of these.
+    """
     tolerations = predicate.tolerated_in(flavor, names.GPU_TAINT_KEY)
     return tuple(
-        node
+        node if predicate.repelling(node.taints, tolerations) is None else _closed(node)
         for node in nodes
         if all(node.labels.get(key) == v for key, v in flavor.node_labels.items())
-        and predicate.repelling(node.taints, tolerations) is None
     )
+
+
+def _closed(node: NodeGpus) -> NodeGpus:
+    """Return a node without anything that can be used."""
+    sick = {
+        name: node.healthy.get(name, 0) + node.sick.get(name, 0)
+        for name in {*node.healthy, *node.sick}
+    }
+    return replace(node, healthy={}, sick=sick)
 
 
 def _flavor(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from admission.answers import owning, quota_use, shortages
+from admission.answers import cluster, owning, quota_use, shortages
 from admission.answers.cluster import Read
 from admission.base import clock, conditions, names
 from admission.base.conditions import Text
@@ -115,16 +115,13 @@ def told(api: Api, queue: str) -> tuple[WorkloadKey, ...] | None:
     )
 
 
-def of(
-    read: Read, queue: str, order: Sequence[WorkloadKey] | None = None, hidden: int = 0
-) -> Queue:
+def of(read: Read, queue: str, order: Sequence[WorkloadKey] | None = None) -> Queue:
     """Return who waits in a ClusterQueue.
 
     Args:
         read: what was read.
         queue: name of the ClusterQueue.
         order: the result of `told`; None to compute the order.
-        hidden: how many more wait as the status of the queue says, whom nobody may read.
     """
     waiting = {
         key: value
@@ -137,7 +134,7 @@ def of(
             name=queue,
             waiting=tuple(_places(read, waiting, enumerate(computed, 1))),
             exact=False,
-            hidden=hidden,
+            hidden=_unread(read, queue, len(waiting)),
         )
     in_order = [(place, key) for place, key in enumerate(order, 1) if key in waiting]
     return Queue(
@@ -146,6 +143,14 @@ def of(
         exact=True,
         hidden=len(order) - len(in_order),
     )
+
+
+def _unread(read: Read, queue: str, count: int) -> int:
+    """Return how many more wait, as the status of the ClusterQueue says, that cannot be read."""
+    view = read.queues.get(queue)
+    if view is None or cluster.knows_waiting(read.missing):
+        return 0
+    return max(0, (view.status.pending_workloads or 0) - count)
 
 
 def everywhere(read: Read) -> tuple[Place, ...]:

@@ -648,7 +648,9 @@ def _of_evicted(
     if held_back:
         return sentences.stop_held_back(held_back.get("message", ""))
     reserved = _condition(workload, conditions.QUOTA_RESERVED)
-    judged = reserved.get("reason", WaitReason.PENDING_EVALUATION) != WaitReason.PENDING_EVALUATION
+    reason = reserved.get("reason", WaitReason.PENDING_EVALUATION)
+    # Only the eviction says why it was deactivated.
+    judged = reason not in {WaitReason.PENDING_EVALUATION, WaitReason.DEACTIVATED}
     if judged and reserved.get("status") == "False":
         again = Text(reserved.get("reason", ""), reserved.get("message", ""))
         return _of_waiting(workload, again, our_condition, queue)
@@ -771,8 +773,11 @@ def _with_numbers(
     answer = _at_place(answer, place, answer.message)
     holder = _holder(node, (short for short in shorts if short.missing), read.forest.queues)
     text = Text(answer.reason, answer.message)
-    if not is_told:
-        text = shortages.verdict(text, shorts, answer.cluster_queue, place=place_text(answer))
+    # Our own condition is as of when it was tried, and knows more of what is not quota alone.
+    if not is_told or answer.reason == Code.WAITING_FOR_QUOTA:
+        told_place = reading.told_place(text.message) if place is None else None
+        words = place_text(answer) if told_place is None else told_place.words
+        text = shortages.verdict(text, shorts, answer.cluster_queue, place=words)
     return _saying(answer, text, holder=holder)
 
 
@@ -884,14 +889,17 @@ def _without_queues(
         missing=tuple(missing),
     )  # fmt: skip
     if is_told:
-        return answer
+        return _saying(answer, Text(answer.reason, answer.message), sees_queues=False)
     at, queue_name = place_text(answer), answer.cluster_queue
     if answer.reason == Code.PENDING_EVALUATION:
-        return _saying(answer, sentences.not_judged(at, queue_name))
+        return _saying(answer, sentences.not_judged(at, queue_name), sees_queues=False)
     lacks = [_lack(amount, amount.free) for amount in amounts if amount.free is not None]
-    if answer.reason != Code.WAITING_FOR_QUOTA or not lacks:
-        return answer
-    return _saying(answer, sentences.waits_for_quota(lacks, queue_name, place=at))
+    if lacks:
+        answer = replace(answer, notes=(*answer.notes, sentences.as_of_last_try()))
+    text = Text(answer.reason, answer.message)
+    if answer.reason == Code.WAITING_FOR_QUOTA and lacks:
+        text = sentences.waits_for_quota(lacks, queue_name, place=at)
+    return _saying(answer, text, sees_queues=False)
 
 
 def _lack(amount: FlavorRequest, free: int) -> sentences.Lack:
@@ -1125,13 +1133,14 @@ def _answer(
     return _saying(answer, text)
 
 
-def _saying(answer: Answer, text: Text, *, holder: str = "") -> Answer:
+def _saying(answer: Answer, text: Text, *, holder: str = "", sees_queues: bool = True) -> Answer:
     """Return the answer with a verdict and its next step.
 
     Args:
         answer: so far.
         text: the verdict.
         holder: who holds the quota for which it waits, if not its ClusterQueue.
+        sees_queues: whether who asks may read ClusterQueues.
     """
     place = {
         "queue": holder
@@ -1142,7 +1151,7 @@ def _saying(answer: Answer, text: Text, *, holder: str = "") -> Answer:
         "name": answer.name,
         "workload": answer.workload,
     }
-    step = next_steps.next_step(text.reason, place)
+    step = next_steps.next_step(text.reason, place, sees_queues=sees_queues)
     return replace(answer, reason=text.reason, message=text.message, advice=step)
 
 

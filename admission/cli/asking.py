@@ -105,20 +105,25 @@ def namespace_of(typed: str | None) -> str | None:
     return (typed or "").rpartition("/")[0] or None
 
 
-def see_queues(read: Read, namespace: str) -> str:
+def see_queues(read: Read, target: QueriedCluster) -> str:
     """Return how to see the queues there are, by commands that the caller may run.
 
     Args:
         read: what could be read.
-        namespace: the one that was read where not all may be.
+        target: where it was read.
     """
     if cluster.is_whole(read.missing, "LocalQueue"):
         kinds = ("clusterqueues", "localqueues -A")
         first = 0 if cluster.is_whole(read.missing, "ClusterQueue") else 1
         return "see those there are: " + "; ".join(f"kubectl get {kind}" for kind in kinds[first:])
+    if target.only:
+        return (
+            f"you may read only namespace {target.only}; see its queues: kubectl get localqueues"
+            f" -n {target.only}"
+        )
     return (
-        f"add -n NAMESPACE: you may not read all, and only namespace {namespace} was read; see"
-        " those there are: kubectl get localqueues -n NAMESPACE"
+        f"add -n NAMESPACE: you may not read all, and only namespace {target.namespace} was read;"
+        " see those there are: kubectl get localqueues -n NAMESPACE"
     )
 
 

@@ -87,7 +87,9 @@ Columns:
   NO NODE    the part of USED whose pods are admitted and on no node
   PENDING    what waiting Workloads ask for
   REAL       healthy devices on the nodes of the flavor
+  SICK       devices on these nodes that cannot be used, as on a cordoned node
   OUTSIDE    devices on these nodes that pods hold which no queue admitted
+  NODES      nodes of the flavor that have such devices
 
 \b
 Columns of --by:
@@ -241,8 +243,7 @@ def _of(target: QueriedCluster, queue: str | None) -> Use:
         see = "see those there are: kubectl get clusterqueues,cohorts"
         output.fail(
             f"there is no ClusterQueue and no Cohort {queue!r} that you may read",
-            similar(queue, known_names)
-            + (see if is_whole else asking.see_queues(read, target.namespace)),
+            similar(queue, known_names) + (see if is_whole else asking.see_queues(read, target)),
             code=ErrorCode.NOT_FOUND,
         )
     return selected

@@ -172,7 +172,7 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
         output.fail(
             f"{name!r} is no {kind or 'node, queue, cohort or user'} that holds something you may "
             "read",
-            similar(name, known_names) + _see(read, target.namespace),
+            similar(name, known_names) + _see(read, target),
             code=ErrorCode.NOT_FOUND,
         )
     if kinds[0] == "user" and len(users) > 1:
@@ -208,11 +208,11 @@ def _requesters(every: Iterable[Holder], waits: Iterable[Place]) -> Iterator[str
     yield from (place.requester for place in waits)
 
 
-def _see(read: Read, namespace: str) -> str:
+def _see(read: Read, target: QueriedCluster) -> str:
     """Return how to see what there is, by commands that the caller may run."""
     if cluster.is_whole(read.missing, "ClusterQueue"):
         return "see nodes and queues: kubectl get nodes; kubectl gpu top; kubectl gpu queue"
-    return asking.see_queues(read, namespace)
+    return asking.see_queues(read, target)
 
 
 def _below(read: Read, name: str) -> AbstractSet[str]:

@@ -85,10 +85,12 @@ class CatalogueEntry:
         step: what to do next. ``{queue}`` is the ClusterQueue, ``{local}`` the LocalQueue,
             ``{namespace}`` the namespace, ``{at}`` the option that names it, ``{name}``
             the name of what is asked about.
+        without_rights: the same for who may not read ClusterQueues; empty where it is the same.
     """
 
     title: str
     step: str
+    without_rights: str = ""
 
 
 CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
@@ -96,6 +98,7 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         Code.WAITING_FOR_QUOTA: CatalogueEntry(
             "It waits for quota",
             "wait, or ask for less; who holds it: kubectl gpu who {queue}{at}",
+            without_rights="wait, or ask for less",
         ),
         Code.HELD_BY_PREVIOUS_REVISION: CatalogueEntry(
             "The previous revision of its Deployment holds the quota",
@@ -140,8 +143,9 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.WAITING_FOR_NODE: CatalogueEntry(
             "It has quota to take, and no node has room for it",
-            "wait until pods on these nodes end, or ask for less on one node; what is free: "
-            "kubectl gpu top {queue}{at}",
+            "wait until pods on these nodes end, or ask for less on one node; what is free on "
+            "each: kubectl gpu top --by hostname",
+            without_rights="wait until pods on these nodes end, or ask for less on one node",
         ),
         Code.NO_MATCHING_FLAVOR: CatalogueEntry(
             "No flavor of its queue matches",
@@ -345,15 +349,21 @@ class _Blank(dict[str, str]):
         return key.upper()
 
 
-def next_step(code: str, place: Mapping[str, str] = MappingProxyType({})) -> str:
+def next_step(
+    code: str, place: Mapping[str, str] = MappingProxyType({}), *, sees_queues: bool = True
+) -> str:
     """Return what to do about a reason; empty for nothing.
 
     Args:
         code: of this module; nothing is known about others.
         place: ``queue``, ``local``, ``namespace``, ``name``, ``workload``, as far as known.
+        sees_queues: whether who asks may read ClusterQueues.
     """
     reason = CATALOGUE.get(Code(code)) if is_code(code) else None
     values = {key: value for key, value in place.items() if value}
     at = f" -n {values['namespace']}" if "namespace" in values else ""
     values["at"] = at  # who may read one namespace only has to name it
-    return reason.step.format_map(_Blank(values)) if reason else ""
+    if reason is None:
+        return ""
+    step = reason.step if sees_queues else reason.without_rights or reason.step
+    return step.format_map(_Blank(values))

@@ -60,10 +60,10 @@ def of_condition(
         if match is not None:
             return value(match)
     if reason == WaitReason.WAITING_FOR_NODE and _POD_SET.search(message):
-        too_small = _nodes_too_small(message)
-        if too_small is not None:
-            return too_small
-        return causes.Stated(reason, f"Waits for a node: {_POD_SET.sub('', message)}")
+        never = _nodes_never(message)
+        if never is not None:
+            return never
+        return causes.Stated(reason, f"Waits for a node: {_without_quota(message)}")
     return _no_flavor(reason, message, levels) or causes.Stated(reason, message)
 
 
@@ -136,6 +136,12 @@ _NODES_TOO_SMALL: Final = re.compile(
     r"\bno node of (\S+(?: and \S+)*) can take a pod with (\S+) (\S+): \d+ (?:is|are) too small,"
     r" the largest has ([^\s,;]+)"
 )
+_NODES_TOO_FEW: Final = re.compile(
+    r"\bneeds room on nodes of (\S+(?: and \S+)*?)(?: with the same (\S+(?: and \S+)*))?"
+    r" for (\d+) pods with (\S+) (\S+) each, \d+ fits?;"
+    r"[^,;]*(?:, at most \S+ on one node \([^)]*\))?"
+    r"; at most (\d+) fits? once the nodes are empty"
+)
 _POD_SET: Final = re.compile(r"couldn't assign flavors to pod set (\S+): ")
 _OF_FLAVORS: Final = frozenset(
     {
@@ -151,6 +157,8 @@ _TOO_SMALL: Final = (
     r"insufficient quota for (\S+) in flavor (\S+), previously considered podsets requests"
     r" \((\S+)\) \+ current podset request \((\S+)\) > maximum capacity \((\S+)\)"
 )
+_IN_USE: Final = r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed"
+_OF_QUOTA: Final = re.compile(f"(?:{_TOO_SMALL}|{_IN_USE})(?:, )?")
 _CONTRADICTS: Final = (
     r"flavor (\S+) selects other nodes than flavor (\S+), which is given with it: label (\S+) is"
     r" (\S*) and ([^\s,;]*)"
@@ -182,7 +190,7 @@ def _domains_too_small(match: re.Match[str]) -> causes.DomainsTooSmall:
 _REFUSALS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]], ...]] = tuple(
     (re.compile(pattern), value)
     for pattern, value in (
-        (r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed",
+        (_IN_USE,
          lambda m: causes.QuotaInUse(m[1], m[2], _amount(m[1], m[3]))),
         (_TOO_SMALL,
          lambda m: causes.QuotaTooSmall(m[1], m[2], *(_amount(m[1], m[i]) for i in (3, 4, 5)))),
@@ -204,10 +212,12 @@ _REFUSALS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]
 """Parts of a message that say why flavors are not given."""
 
 
-def _nodes_too_small(message: str) -> NoFlavor | None:
-    """Return that pods are too big for every node; None where any flavor may take them yet."""
-    matches = list(_NODES_TOO_SMALL.finditer(message))
-    no_places = tuple(
+def _nodes_never(message: str) -> NoFlavor | None:
+    """Return that nodes never take the pods; None where those of any flavor may yet.
+
+    Nodes are too small for one pod, or too few for all of them.
+    """
+    too_small = tuple(
         causes.NoPlace(
             flavors=tuple(map(FlavorName, match[1].split(" and "))),
             pod_set=PodSetName(""),
@@ -218,13 +228,35 @@ def _nodes_too_small(message: str) -> NoFlavor | None:
             free=0,
             largest=_amount(match[3], match[4]),
         )
-        for match in matches
+        for match in _NODES_TOO_SMALL.finditer(message)
     )
-    refusals = (*no_places, *_refusals(message))
-    too_small = NoFlavor(WaitReason.WAITING_FOR_NODE, (RefusedPodSet("", refusals),))
-    is_all = len(_NODES.findall(message)) == len(no_places) > 0
-    may_fit = too_small.waits_for_other_flavor or too_small.is_of_domains
-    return too_small if is_all and not may_fit else None
+    too_few = tuple(
+        causes.NoPlace(
+            flavors=tuple(map(FlavorName, match[1].split(" and "))),
+            pod_set=PodSetName(""),
+            count=int(match[3]),
+            fitting=0,
+            resource=match[5],
+            asks=_amount(match[5], match[4]),
+            free=0,
+            together=tuple(match[2].split(" and ")) if match[2] else (),
+            at_most=int(match[6]),
+        )
+        for match in _NODES_TOO_FEW.finditer(message)
+    )
+    of_one_kind = too_small or too_few
+    refusals = (*of_one_kind, *_refusals(message))
+    never = NoFlavor(WaitReason.WAITING_FOR_NODE, (RefusedPodSet("", refusals),))
+    is_all = len(_NODES.findall(message)) == len(of_one_kind) > 0
+    may_fit = never.waits_for_other_flavor or never.is_of_domains
+    return never if is_all and not may_fit else None
+
+
+def _without_quota(message: str) -> str:
+    """Return what nodes lack, without the flavors that lack quota: these take it neither way."""
+    whole = _POD_SET.sub("", message)
+    of_nodes = _OF_QUOTA.sub("", whole).strip(", ")
+    return of_nodes if _NODES.search(of_nodes) else whole
 
 
 def _no_flavor(reason: str, message: str, levels: Mapping[str, RequestedLevel]) -> NoFlavor | None:
@@ -386,19 +418,24 @@ class ToldPlace(NamedTuple):
         number: from 1.
         is_about: whether it was rounded.
         cluster_queue: the queue, as the sentence shows its name.
+        words: the place as the sentence says it, such as ``about 40th``.
     """
 
     number: int
     is_about: bool
     cluster_queue: str
+    words: str
 
 
 _PLACE_IN: Final = re.compile(
-    r"(about )?(\d[\d,]*)(?:st|nd|rd|th) in queue ([^\s;]+?)(?=[;.]?(?:\s|$))"
+    r"((?:about )?(\d[\d,]*)(?:st|nd|rd|th)) in queue ([^\s;]+?)(?=[;.]?(?:\s|$))"
 )
 
 
 def told_place(message: str) -> ToldPlace | None:
     """Return the place that a sentence of `sentences` says; None where it says none."""
     match = _PLACE_IN.search(message)
-    return match and ToldPlace(int(match[2].replace(",", "")), bool(match[1]), match[3])
+    if match is None:
+        return None
+    number = int(match[2].replace(",", ""))
+    return ToldPlace(number, match[1].startswith("about "), match[3], match[1])

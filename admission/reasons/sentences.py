@@ -194,6 +194,11 @@ def waits_for_quota(
     return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, *limits, held_by))
 
 
+def as_of_last_try() -> str:
+    """Return that what is free was told when a Workload was tried, as a clause."""
+    return "what is free is as of the last time that it was tried, and may be less now"
+
+
 def _limits(lacks: Sequence[Lack]) -> list[str]:
     """Return which borrowing limits stand in the way, each once; none where one lack has none.
 

@@ -508,7 +508,7 @@ class Assigner:
                 wants = self._wants_in({FlavorName(flavor), *no_place.flavors}, group)
                 never |= dict.fromkeys(why for _, why in self._snapshot.places.never(wants))
         are_small = (isinstance(why, NoPlace) and why.largest is not None for why in never)
-        return list(never) if all(are_small) else no_places
+        return list(never) if all(are_small) else [*no_places]
 
     def _tell_nodes_of_all(
         self, scan: _Scan, beyond: _Choosing, group: tuple[Demand, ...]

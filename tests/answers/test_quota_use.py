@@ -101,7 +101,10 @@ def test_what_waits_is_unknown_where_workloads_may_not_be_read() -> None:
 
 def test_real_are_the_healthy_gpus_of_the_nodes_of_a_flavor() -> None:
     sick = gpu_node("n2", 4)
-    sick["spec"] = {"unschedulable": True}
+    sick["spec"] = {
+        "unschedulable": True,
+        "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}],
+    }
     nodes = (gpu_node("n1", 8), sick)
     use = quota_use.of(related(queues=(queue("research", 16, 6),), nodes=nodes))
     (flavor,) = use.flavors
@@ -162,6 +165,14 @@ def test_real_is_unknown_where_nodes_may_not_be_read() -> None:
     use = quota_use.of(related(queues=(queue("research", 16, 6),)))
     assert use.flavors[0].nodes is None
     assert use.flavors[0].lines[0].real is None
+
+
+def test_what_exists_is_unknown_where_flavors_may_not_be_read() -> None:
+    found = objects(queues=(queue("research", 16, 6),), nodes=(gpu_node("n1", 8),))
+    use = quota_use.of(cluster.relate(replace(found, flavors=())))
+    (line_,) = use.flavors[0].lines
+    assert (use.flavors[0].nodes, line_.real, line_.sick) == (None, None, None)
+    assert quota_use.total(use, GPU).exists is None
 
 
 def test_cohorts_in_a_circle_are_shown_and_not_followed_for_ever() -> None:

@@ -13,6 +13,7 @@ from admission.answers import cluster, quota_use, waiting, why
 from admission.answers.cluster import Wanted
 from admission.answers.quota_use import Use
 from admission.base import patches
+from admission.base.conditions import WaitReason
 from admission.base.names import ClusterQueueName
 from admission.cli import who
 from admission.kube import resources
@@ -172,7 +173,9 @@ def test_pods_events_and_commands_say_the_same_of_what_waits(seed: int) -> None:
         condition, workload = world.condition(pod), workloads[pod]
         assert condition is not None
         answer = why.explain(world.store, "ml", f"pod/{pod}")
-        assert (answer.reason, answer.message) == (condition.reason, condition.message)
+        assert answer.reason == condition.reason
+        for number in answer.numbers if answer.reason == WaitReason.WAITING_FOR_QUOTA else ():
+            assert f"{number.free} free of {number.reach};" in answer.message, "as the table says"
         of_workload = why.explain(world.store, "ml", f"workload/{workload.metadata.name}")
         line = lines[workload.metadata.name]
         shown, never = _told_by(world, workload)
@@ -180,6 +183,7 @@ def test_pods_events_and_commands_say_the_same_of_what_waits(seed: int) -> None:
             "pod": condition.message,
             "event": told[pod],
             "why": of_workload.message,
+            "why of the pod": answer.message,
             "queue": line.message,
             "dashboard": shown,
             "dashboard of a standby": _told_by(standby, workload)[0],

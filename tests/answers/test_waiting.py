@@ -1,7 +1,10 @@
 """Who waits at which place: the order of the controller, else the one by priority and time."""
 
+from dataclasses import replace
+
 import pytest
 
+from admission.answers import cluster, quota_use
 from admission.answers import waiting as waiting_lists
 from admission.base import conditions
 from admission.base.causes import NoFlavor, OtherNodes, RefusedPodSet
@@ -9,7 +12,7 @@ from admission.base.conditions import WaitReason
 from admission.base.names import WorkloadKey
 from admission.reasons import kueue
 from admission.reasons.next_steps import Code
-from tests.answers.clusters import GPU, holding, queue, related, waiting
+from tests.answers.clusters import GPU, holding, objects, queue, related, waiting
 from tests.builders.metadata import make_condition
 from tests.builders.queues import make_cluster_queue
 
@@ -78,3 +81,17 @@ def test_the_document_says_the_same() -> None:
     assert (found["kind"], found["missing"]) == ("WaitingWorkloads", ["something"])
     (one,) = told["waiting"]
     assert (one["place"], one["asks"], one["requester"]) == (1, {GPU: "1"}, "unknown")
+
+
+@pytest.mark.parametrize("kind", ["Workload", "LocalQueue"])
+def test_who_waits_and_cannot_be_read_is_counted_as_the_queue_says(kind: str) -> None:
+    missing = (f"{kind}s are not shown: you may not list them",)
+    queues = (queue("research", 8, 8, pending=3),)
+    documents = () if kind == "Workload" else (waiting("a", "research", 2),)
+    found = objects(*documents, queues=queues, missing=missing)
+    if kind == "LocalQueue":
+        found = replace(found, local_queues=())
+    line = waiting_lists.of(cluster.relate(found), "research")
+    assert (line.waiting, line.hidden) == ((), 3)
+    (use,) = quota_use.of(cluster.relate(found)).queues
+    assert use.pending == quota_use.Waiting(workloads=3, resources=None)

@@ -105,7 +105,11 @@ def test_what_a_job_asks_and_what_is_free_follow_from_its_own_condition(team: Te
     answer = team.ask()
     assert answer.message == "Waits: needs 8 a100, 3 free."
     assert answer.numbers == (Numbers(flavor="a100", resource=GPU, asks=8, free=3),)
-    assert answer.notes == ("LocalQueue default holds 4 a100; 1 Workload waits in it",)
+    assert answer.notes == (
+        "LocalQueue default holds 4 a100; 1 Workload waits in it",
+        "what is free is as of the last time that it was tried, and may be less now",
+    )
+    assert answer.advice == "wait, or ask for less"
 
 
 def test_what_can_never_be_given_is_told_as_the_condition_has_it(team: Team) -> None:

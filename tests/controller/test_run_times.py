@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from admission.answers import why
 from admission.base import conditions, names, patches
 from admission.kube import resources
 from tests.builders.jobs import queued_job
@@ -76,6 +77,8 @@ def test_the_time_of_earlier_admissions_counts_towards_the_maximum_run_time(stop
     world.settle()
     assert not test_jobs.is_running(world)
     assert not test_jobs.workload(world).spec.active
+    said = why.explain(world.store, "ml", "job/train").message
+    assert said == "Stopped: it is deactivated, exceeding the maximum execution time."
 
 
 def test_nobody_runs_for_longer_than_the_cluster_queue_lets_them() -> None:

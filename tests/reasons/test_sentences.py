@@ -2,6 +2,7 @@
 
 import re
 import string
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -223,6 +224,9 @@ PREEMPTED = causes.Preempted(
 )
 
 
+H100_TOO_SMALL = causes.QuotaTooSmall(GPU, "h100", 0, 10, 8)
+
+
 def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
     in_order = tuple(sorted(refusals, key=kueue.refusal))
     return causes.NoFlavor(reason, (causes.RefusedPodSet("main", in_order),))
@@ -298,6 +302,16 @@ def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
          " in the other.")),
         (no_flavor(WaitReason.NO_MATCHING_FLAVOR, causes.FlavorMissing("a100")),
          Code.NO_MATCHING_FLAVOR, "Matches no flavor of its queue: a100 does not exist."),
+        (no_flavor(WaitReason.WAITING_FOR_NODE, H100_TOO_SMALL, NEVER_TOGETHER),
+         Code.EXCEEDS_NODES,
+         ("Too big: 2 pods with 5 nvidia.com/gpu each on nodes of a100 with the same rack; at most"
+          " 1 fits once the nodes are empty.")),
+        (no_flavor(WaitReason.WAITING_FOR_NODE, H100_TOO_SMALL,
+                   replace(NEVER_TOGETHER, at_most=None, relief="ml/train-3")),
+         Code.WAITING_FOR_NODE,
+         ("Waits for a node: needs room on nodes of a100 with the same rack for 2 pods with 5"
+          " nvidia.com/gpu each, 1 fits; 8 are free, at most 8 on one node (n1); would fit if"
+          " ml/train-3 ended.")),
         (no_flavor(WaitReason.NO_MATCHING_FLAVOR, causes.NotCovered("cpu")),
          Code.RESOURCE_NOT_COVERED,
          "Never starts as it is: its queue has no quota for cpu."),
