@@ -13,6 +13,7 @@ from typing import Any, Final
 from admission.base import clock as clocks
 from admission.base import names, patches
 from admission.base.clock import Clock
+from admission.base.errors import AdmissionError
 from admission.base.names import WorkloadKey
 from admission.kube import errors, resources
 from admission.kube.api import Api, every_served
@@ -30,6 +31,10 @@ _REFUSED_SECONDS: Final = 10.0
 """How long an API server may go on applying policies that were deleted; it looks every second."""
 _POLL_SECONDS: Final = 0.1
 _CONFLICTS: Final = 20
+
+
+class ReleaseError(AdmissionError):
+    """What is to be let run does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +116,36 @@ class Releaser:
         for pod in self._gated(chosen):
             if self._sent(resources.PODS, pod.metadata, views.Pod, self._changes_of_pod):
                 yield _configured(resources.PODS.kind, pod.metadata)
+
+    def require(self, chosen: Selection) -> None:
+        """Return if what is meant by kind and name exists.
+
+        Raises:
+            ReleaseError: there is no such kind or object.
+            KubeError: the API server refused.
+        """
+        meant = [resource for resource in self._resources() if chosen.is_about(resource)]
+        if not meant:
+            kinds = ", ".join(sorted({resource.kind.lower() for resource in self._resources()}))
+            raise ReleaseError(
+                f"{chosen.kind} is not a kind that is let run; these are: {kinds}. Of others let "
+                "run the pods"
+            )
+        for resource in meant:
+            try:
+                self._api.get(resource, chosen.name, chosen.namespace)
+            except errors.NotFoundError:
+                continue
+            return
+        raise ReleaseError(
+            f"there is no {chosen.kind} {chosen.name} in namespace {chosen.namespace}"
+        )
+
+    def _resources(self) -> Iterator[Resource]:
+        yield resources.PODS
+        for integration in self._kinds.integrations:
+            if not integration.kind.is_deleted_to_stop:
+                yield _resource_of(integration)
 
     # ------------------------------------------------------------------------------- owners
 

@@ -75,7 +75,8 @@ class Holder:
         state: ``admitted``, ``reserved`` (checks are open), ``releasing``, or ``no quota``.
         held: quota, sorted, GPUs first.
         pods: its pods, sorted by name.
-        taken_back_by: who could take it back and when, a phrase each; empty for nobody.
+        taken_back_by: who could take it back and when, a phrase each; empty for nobody, None
+            where its ClusterQueue may not be read.
         not_before: until when others are preempted first, RFC 3339; empty for no such time.
     """
 
@@ -90,7 +91,7 @@ class Holder:
     state: str
     held: tuple[HeldQuota, ...]
     pods: tuple[Running, ...]
-    taken_back_by: tuple[str, ...]
+    taken_back_by: tuple[str, ...] | None
     not_before: str = ""
 
 
@@ -244,13 +245,21 @@ def _of_workload(
             if workload.usage[pair]
         ),
         pods=tuple(_running(pod) for pod in read.pods_of.get(workload.key, ())),
-        taken_back_by=()
-        if leaves
-        else tuple(
-            _takers(read, workload, borrowed_here.keys() | (unknown & workload.usage.keys()))
+        taken_back_by=_taken_back_by(
+            read, workload, borrowed_here.keys() | (unknown & workload.usage.keys()), leaves=leaves
         ),
         not_before="" if leaves else _not_before(read, workload),
     )
+
+
+def _taken_back_by(
+    read: Read, workload: ReservingWorkload, borrowed: AbstractSet[FlavorResource], *, leaves: bool
+) -> tuple[str, ...] | None:
+    if leaves:
+        return ()
+    if workload.cluster_queue not in read.forest.queues:
+        return None
+    return tuple(_takers(read, workload, borrowed))
 
 
 def _of_pod(pod: views.Pod) -> Holder:
@@ -398,7 +407,9 @@ def document(holders: Iterable[Holder], missing: Iterable[str]) -> dict[str, Any
                     }
                     for pod in holder.pods
                 ],
-                "takenBackBy": list(holder.taken_back_by),
+                "takenBackBy": None
+                if holder.taken_back_by is None
+                else list(holder.taken_back_by),
                 "notBefore": holder.not_before,
             }
             for holder in holders

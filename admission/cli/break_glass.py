@@ -17,7 +17,6 @@ from admission.cli.install import show
 from admission.config import reading
 from admission.config.derived import Settings
 from admission.kube import errors
-from admission.kube.apply import Applied
 from admission.kube.client import Client
 from admission.owners import integrations
 from admission.run.connection import ApiServerTarget
@@ -75,7 +74,8 @@ def on(target: ApiServerTarget, config_file: Path | None, form: str, new_only: b
     with _connected(target, config_file) as (api, settings):
         changes = list(glass.open_gates(api, settings, output.clock()))
         if not new_only:
-            changes += _released(api, settings, EVERYTHING)
+            releaser = _releaser(api, settings)
+            changes += [*releaser.owners(EVERYTHING), *releaser.pods(EVERYTHING)]
     show(changes, form)
     if form == "text":
         click.echo(
@@ -174,7 +174,10 @@ def release(
         else Selection(namespace=namespace, kind=kind.lower(), name=name)
     )
     with _connected(target, config_file) as (api, settings):
-        changes = list(_released(api, settings, chosen, is_dry_run=is_dry_run))
+        releaser = _releaser(api, settings, is_dry_run=is_dry_run)
+        if not is_namespace:
+            releaser.require(chosen)
+        changes = [*releaser.owners(chosen), *releaser.pods(chosen)]
     show(changes, form)
     if not changes:
         click.echo(f"nothing was let run: {kind} {name} does not wait for quota", err=True)
@@ -196,10 +199,6 @@ def _connected(
         yield api, settings
 
 
-def _released(
-    api: Client, settings: Settings, chosen: Selection, *, is_dry_run: bool = False
-) -> Iterator[Applied]:
+def _releaser(api: Client, settings: Settings, *, is_dry_run: bool = False) -> Releaser:
     kinds = integrations.kinds_of(settings)
-    releaser = Releaser(api, kinds, output.clock(), time.sleep, is_dry_run=is_dry_run)
-    yield from releaser.owners(chosen)
-    yield from releaser.pods(chosen)
+    return Releaser(api, kinds, output.clock(), time.sleep, is_dry_run=is_dry_run)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from admission.admin import fair_sharing, manifests, proposal, quota_changes, quota_takeover
-from admission.admin.proposal import ClusterNode, Document, Proposed, Supply, Team
+from admission.admin.proposal import ClusterNode, Document, ProposalError, Proposed, Supply, Team
 from admission.base import names, quantity
 from admission.base.errors import AdmissionError, InvalidValueError
 from admission.cli import clusters, options, output, tables
@@ -144,7 +144,10 @@ def init(
         settings = reading.load_logged(config_file)
     teams = _teams(team_options, settings)
     with clusters.connected(target, _ADVICE) as api:
-        objects, notes = _proposed(api, settings, teams, like)
+        try:
+            objects, notes = _proposed(api, settings, teams, like)
+        except ProposalError as error:
+            output.fail(str(error), "ask for less, or name a team without an amount")
         compared = _less_first([_compare(api, proposed) for proposed in objects])
         if applies and not objects:
             raise InitError("; ".join(notes) or "no node offers GPUs")

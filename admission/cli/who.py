@@ -418,7 +418,7 @@ def _taken_back(holders: Iterable[Holder], width: int) -> Iterator[str]:
     """Who could take back what, each phrase once."""
     by_phrase: dict[str, list[str]] = {}
     for holder in holders:
-        for phrase in holder.taken_back_by:
+        for phrase in holder.taken_back_by or ():
             by_phrase.setdefault(phrase, []).append(_name(holder))
     if by_phrase:
         yield "may be taken back by"

@@ -260,9 +260,14 @@ def kept_waiting(kind: str, queue: str) -> str:
     )
 
 
-def started_again(kind: str) -> str:
-    """Return that suspending an admitted owner gives nothing back."""
-    pause = ", or set spec.parallelism to 0" if kind == "Job" else ""
+def started_again(kind: str, *, is_partial: bool) -> str:
+    """Return that suspending an admitted owner gives nothing back.
+
+    Args:
+        kind: of the owner.
+        is_partial: whether it may run with fewer pods; their number is then fixed while it runs.
+    """
+    pause = ", or set spec.parallelism to 0" if kind == "Job" and not is_partial else ""
     return (
         f"The {kind} is admitted, so it is started again soon and its pods begin anew: quota"
         f" decides who is suspended. To give its quota back, delete it{pause}"

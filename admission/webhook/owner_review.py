@@ -95,7 +95,8 @@ def keep_waiting(
         new.metadata.annotation(key) != old.metadata.annotation(key) for key in _KNOWINGLY
     ) or bool(new.metadata.annotation(names.OUTSIDE_QUOTA))
     if _is_suspended_in_vain(old, new):
-        warning = admission_warnings.started_again(new.kind.name)
+        is_partial = bool(old.metadata.annotation(names.JOB_MIN_PARALLELISM))
+        warning = admission_warnings.started_again(new.kind.name, is_partial=is_partial)
         return ReviewOutcome(standing=ManagementState.FREE, warnings=(warning,))
     starts = old.is_held() and not new.is_held()
     if not starts or not queue or queue != old.metadata.label(names.QUEUE_LABEL):

@@ -63,8 +63,11 @@ def test_what_waits_for_quota_and_fits_no_node_is_too_big() -> None:
 
 def test_what_fits_no_node_is_too_big_in_the_queues_that_init_makes() -> None:
     """They have GPUs of several flavors, and cpu of one that selects all nodes."""
-    quotas = [{"a100": {GPU: 24}, "h100": {GPU: 8}}, {"any": {"cpu": 64, "memory": "64Gi"}}]
-    queue = make_cluster_queue(resourceGroups=[make_group(quota) for quota in quotas])
+    groups = [
+        make_group({"a100": {GPU: 24}, "h100": {GPU: 8}}),
+        make_group({"any": {"cpu": 64, "memory": "64Gi"}}),
+    ]
+    queue = make_cluster_queue(resourceGroups=groups)
     nodes = [node(f"n{n}", gpu=8) for n in range(3)]
     nodes.append(node("h", labels={names.GPU_PRODUCT_LABEL: "h100"}, gpu=8))
     for document in nodes:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.admin.outside_quota import EVERYTHING, Releaser, Selection
+from admission.admin.outside_quota import EVERYTHING, ReleaseError, Releaser, Selection
 from admission.base import conditions, names, patches
 from admission.kube import resources
 from admission.objects import views
@@ -154,3 +154,18 @@ def test_all_pods_of_a_group_are_let_run_together() -> None:
     world.pass_time(90)
     assert world.admitted() == {"first", "a", "b"}
     assert usage(world) == 6
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "says"),
+    [
+        ("pod", "other", "there is no pod other in namespace ml"),
+        ("jobs", "second", "there is no jobs second in namespace ml"),
+        ("node", "n1", "node is not a kind that is let run; these are: "),
+    ],
+)
+def test_what_does_not_exist_cannot_be_let_run(kind: str, name: str, says: str) -> None:
+    world = full_world()
+    with pytest.raises(ReleaseError, match=says):
+        releaser(world).require(Selection(namespace="ml", kind=kind, name=name))
+    releaser(world).require(Selection(namespace="ml", kind="pod", name="second"))

@@ -340,7 +340,9 @@ def sick(picture: Picture) -> Iterator[DoctorFinding]:
             continue
         lost = ", ".join(f"{count} {name}" for name, count in sorted(part.sick.items()))
         why = [reason for reason in part.reasons if not reason.startswith(_OF_LABEL)]
-        reason_text = "; ".join(why) or "the device plugin offers fewer than the node has"
+        reason_text = (
+            "; ".join(why or part.reasons) or "the device plugin offers fewer than the node has"
+        )
         nodes_by_problem.setdefault(f"{lost} cannot be used: {reason_text}", []).append(facts.name)
     for problem, on in sorted(nodes_by_problem.items()):
         mend = (

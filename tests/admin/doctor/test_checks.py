@@ -586,6 +586,12 @@ def the_device_plugin_has_taken_gpus_off(broken: Broken) -> None:
     status["allocatable"] = {**status["allocatable"], "nvidia.com/gpu": "6"}
 
 
+@fault("gpu-health", WARNING, "gpu-0", "cannot be used: label gpu-health=unhealthy",
+       "kubectl describe node gpu-0", also=("quota-capacity",))  # fmt: skip
+def a_label_says_that_the_gpus_of_a_node_are_sick(broken: Broken) -> None:
+    broken.nodes[0]["metadata"]["labels"]["gpu-health"] = "unhealthy"
+
+
 @fault("quota-capacity", WARNING, "a100", "cordoned (gpu-0)", "add nodes")
 def a_sick_node_is_named_where_quota_lacks(broken: Broken) -> None:
     broken.nodes[0]["spec"]["unschedulable"] = True
