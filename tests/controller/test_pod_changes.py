@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from admission.base import names, patches
 from admission.kube import resources
 from admission.objects.workload import WorkloadSpec
@@ -142,3 +144,17 @@ def test_a_priority_of_the_pod_itself_is_kept() -> None:
     world.settle()
     change(world, "train", labels={CLASS: "high"})
     assert asked(world, "train") == ("core", 5)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "level"),
+    [({}, None), ({names.REQUIRED_TOPOLOGY: "example.com/rack"}, "example.com/rack")],
+)
+def test_the_workload_of_a_pod_asks_for_the_topology_that_the_pod_names(
+    annotations: dict[str, str], level: str | None
+) -> None:
+    world = ready_world()
+    world.add_pod("train", annotations=annotations)
+    world.settle()
+    (pod_set,) = world.workloads()["train"].spec.pod_sets or ()
+    assert (pod_set.topology_request and pod_set.topology_request.required) == level
