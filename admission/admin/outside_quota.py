@@ -138,7 +138,7 @@ class Releaser:
                 continue
             return
         raise ReleaseError(
-            f"there is no {chosen.kind} {chosen.name} in namespace {chosen.namespace}"
+            f"{chosen.kind}/{chosen.name} does not exist in namespace {chosen.namespace}"
         )
 
     def _resources(self) -> Iterator[Resource]:

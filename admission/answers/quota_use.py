@@ -6,7 +6,7 @@ amounts as Kubernetes writes quantities; docs/reference/commands.md documents it
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.answers import cluster
@@ -806,25 +806,28 @@ def _node_gpus(
 
 
 def _selected(nodes: Iterable[NodeGpus], flavor: model.ResourceFlavor) -> tuple[NodeGpus, ...]:
-    """Return the nodes of a flavor; those that its pods cannot be on have nothing that is healthy.
+    """Return the nodes of a flavor that its pods can be on, or could if nothing was wrong there.
 
-    A cordoned node is one of these.
+    GPUs of a node that is cordoned or not ready are sick.
     """
     tolerations = predicate.tolerated_in(flavor, names.GPU_TAINT_KEY)
     return tuple(
-        node if predicate.repelling(node.taints, tolerations) is None else _closed(node)
+        node
         for node in nodes
         if all(node.labels.get(key) == v for key, v in flavor.node_labels.items())
+        and predicate.repelling(_chosen(node.taints), tolerations) is None
     )
 
 
-def _closed(node: NodeGpus) -> NodeGpus:
-    """Return a node without anything that can be used."""
-    sick = {
-        name: node.healthy.get(name, 0) + node.sick.get(name, 0)
-        for name in {*node.healthy, *node.sick}
-    }
-    return replace(node, healthy={}, sick=sick)
+_OF_STATE: Final = frozenset(
+    f"node.kubernetes.io/{state}" for state in ("unschedulable", "not-ready", "unreachable")
+)
+"""Taints that say what is wrong with a node; its GPUs are counted as sick for that."""
+
+
+def _chosen(taints: Iterable[model.Taint]) -> tuple[model.Taint, ...]:
+    """Return the taints that somebody gave to a node."""
+    return tuple(taint for taint in taints if taint.key not in _OF_STATE)
 
 
 def _flavor(

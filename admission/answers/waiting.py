@@ -22,6 +22,7 @@ from admission.base.names import (
 from admission.kube import errors
 from admission.kube.api import Api
 from admission.kube.resources import Resource
+from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
 from admission.reasons import next_steps, reading, sentences
 from admission.reasons.next_steps import Code
@@ -83,6 +84,7 @@ class Queue:
             Workloads that may be read, without past usage.
         hidden: how many more wait that may not be read.
         namespace: the one to which ``waiting`` is limited; empty where it is not.
+        unread: how many more wait in the LocalQueues of the namespace that cannot be read.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Queue:
     exact: bool
     hidden: int = 0
     namespace: str = ""
+    unread: int = 0
 
 
 def told(api: Api, queue: str) -> tuple[WorkloadKey, ...] | None:
@@ -164,20 +167,36 @@ def never_starting(read: Read) -> tuple[Place, ...]:
     return tuple(place for place in everywhere(read) if place.never)
 
 
-def in_local_queue(queue: Queue, namespace: str, name: str) -> Queue:
+def in_local_queue(read: Read, queue: Queue, namespace: str, name: str) -> Queue:
     """Return those of a ClusterQueue that wait in one LocalQueue, at their places there."""
-    places = (
+    places = tuple(
         place
         for place in queue.waiting
         if (place.namespace, place.local_queue) == (namespace, name)
     )
-    return replace(queue, name=f"{namespace}/{name}", waiting=tuple(places), hidden=0)
+    unread = _unread_in(read, (read.locals_[namespace, name],), len(places))
+    return replace(queue, name=f"{namespace}/{name}", waiting=places, hidden=0, unread=unread)
 
 
-def in_namespace(queue: Queue, namespace: str) -> Queue:
+def in_namespace(read: Read, queue: Queue, namespace: str) -> Queue:
     """Return those of a ClusterQueue that wait in one namespace, at their places among all."""
     places = tuple(place for place in queue.waiting if place.namespace == namespace)
-    return replace(queue, waiting=places, namespace=namespace)
+    local_queues = [
+        local_queue
+        for local_queue in read.objects.local_queues
+        if local_queue.metadata.namespace == namespace
+        and local_queue.spec.cluster_queue == queue.name
+    ]
+    unread = _unread_in(read, local_queues, len(places))
+    return replace(queue, waiting=places, namespace=namespace, unread=unread)
+
+
+def _unread_in(read: Read, local_queues: Iterable[LocalQueue], count: int) -> int:
+    """Return how many more wait in LocalQueues, as their status says, that cannot be read."""
+    if not any(note.startswith("Workloads are not shown: ") for note in read.missing):
+        return 0
+    pending = sum(queue.status.pending_workloads or 0 for queue in local_queues)
+    return max(0, pending - count)
 
 
 def _order(workload: model.Workload) -> tuple[int, int, str]:

@@ -750,8 +750,10 @@ def _with_numbers(
     if node is None or view is None:
         answer = replace(answer, missing=read.missing)
         may_read = cluster.not_listed(resources.CLUSTER_QUEUES) not in read.missing
-        if may_read or answer.reason not in _OF_QUOTA:
+        if may_read:
             return answer
+        if answer.reason not in _OF_QUOTA:
+            return _saying(answer, Text(answer.reason, answer.message), sees_queues=False)
         event = None if is_told else _last_event(api, answer, subject, workload)
         return _without_queues(api, answer, workload, event, is_told=is_told)
     unbound = _without_node(node, read, shortages.asked(_AS_WORKLOAD(workload)).values())

@@ -152,7 +152,7 @@ Examples:
     "--dry-run",
     "is_dry_run",
     is_flag=True,
-    help="Show what would be let run; the API server checks each change and stores none.",
+    help="Show what would be let run, and change nothing.",
 )
 @_common
 def release(

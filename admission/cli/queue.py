@@ -84,8 +84,8 @@ def queue(
     now = output.clock().now()
     starts = estimates.of_read(read, _whole(read, queues), now)
     if name is None and target.only:
-        queues = [waiting.in_namespace(queue, target.only) for queue in queues]
-        queues = [queue for queue in queues if queue.waiting]
+        queues = [waiting.in_namespace(read, queue, target.only) for queue in queues]
+        queues = [queue for queue in queues if queue.waiting or queue.unread]
     if form == "json":
         output.print_json(waiting.document(queues, starts, read.missing))
         return
@@ -103,9 +103,9 @@ def queue(
 
 
 def _all(target: QueriedCluster, read: Read) -> list[Queue]:
-    """The queues in which somebody waits."""
+    """The queues in which somebody waits; all of them where one namespace is asked for."""
     queues = (_queue(target, read, name) for name in sorted(read.known_queues))
-    return [line for line in queues if line.waiting or line.hidden]
+    return [line for line in queues if target.only or line.waiting or line.hidden]
 
 
 def _whole(read: Read, shown: Sequence[Queue]) -> list[Queue]:
@@ -128,7 +128,7 @@ def _one(target: QueriedCluster, read: Read, name: str) -> Queue:
         )
     if name in read.known_queues:
         return _queue(target, read, name)
-    return waiting.in_local_queue(_queue(target, read, behind), namespace, local)
+    return waiting.in_local_queue(read, _queue(target, read, behind), namespace, local)
 
 
 def _queue(target: QueriedCluster, read: Read, name: str) -> Queue:
@@ -154,7 +154,7 @@ class _Showing:
 
 
 def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[str]:
-    number = len(queue.waiting) + (0 if queue.namespace else queue.hidden)
+    number = len(queue.waiting) + queue.unread + (0 if queue.namespace else queue.hidden)
     verb = "waits" if number == 1 else "wait"
     whose = f" of namespace {queue.namespace}" if queue.namespace else ""
     verdict = f"queue {queue.name}: {tables.counted(number, 'Workload')}{whose} {verb}"
@@ -166,7 +166,9 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
             f"; {queue.hidden:,} more in namespaces that you may not read may be before them"
         )
     elif queue.hidden:
-        verdict += f", {queue.hidden:,} of them in namespaces that you may not read"
+        verdict += f", {queue.hidden:,} of them where you may not read"
+    if queue.unread:
+        verdict += f", {queue.unread:,} of them where you may not read"
     never = [place for place in queue.waiting if place.never]
     if never:
         verdict += f"; {asking.never_start(len(never))}"

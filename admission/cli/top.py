@@ -229,7 +229,10 @@ def _free_of(domain: tuple[str, DomainAmount]) -> int:
 
 
 def _of(target: QueriedCluster, queue: str | None) -> Use:
-    read = target.read(pods="", pod_fields=cluster.RUNNING, nodes=True)
+    # What pods hold outside of quota is not told of a namespace.
+    is_all = not target.only
+    pods = "" if is_all else cluster.RELEASED
+    read = target.read(pods=pods, pod_fields=cluster.RUNNING if is_all else "", nodes=True)
     use = quota_use.of(read)
     if queue is None:
         return _in_namespace(use, target.only) if target.only else use
@@ -254,7 +257,7 @@ def _in_namespace(use: Use, namespace: str) -> Use:
     local_queues = tuple(
         local_queue for local_queue in use.local_queues if local_queue.namespace == namespace
     )
-    return replace(use, queues=(), cohorts=(), flavors=(), local_queues=local_queues)
+    return replace(use, queues=(), cohorts=(), flavors=(), local_queues=local_queues, outside=None)
 
 
 def _below(use: Use, name: str) -> Use | None:
@@ -298,7 +301,7 @@ def _behind(use: Use, name: str) -> Use | None:
     )
     if not local_queues:
         return None
-    return replace(use, queues=(), cohorts=(), flavors=(), local_queues=local_queues)
+    return replace(use, queues=(), cohorts=(), flavors=(), local_queues=local_queues, outside=None)
 
 
 def _lines(use: Use, width: int, *, every: bool, only: str = "") -> Iterator[str]:

@@ -254,9 +254,10 @@ def _nodes_never(message: str) -> NoFlavor | None:
 
 def _without_quota(message: str) -> str:
     """Return what nodes lack, without the flavors that lack quota: these take it neither way."""
-    whole = _POD_SET.sub("", message)
-    of_nodes = _OF_QUOTA.sub("", whole).strip(", ")
-    return of_nodes if _NODES.search(of_nodes) else whole
+    _, *parts = _POD_SET.split(message)
+    of_pod_sets = (_OF_QUOTA.sub("", part).strip(",; ") for part in parts[1::2])
+    of_nodes = "; ".join(part for part in of_pod_sets if _NODES.search(part))
+    return of_nodes or _POD_SET.sub("", message)
 
 
 def _no_flavor(reason: str, message: str, levels: Mapping[str, RequestedLevel]) -> NoFlavor | None:

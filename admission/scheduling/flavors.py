@@ -407,7 +407,7 @@ class Assigner:
                 continue
             chosen.scans.append(scan)
             if scan.without_room:
-                self._look_beyond(scan, group, assumed, chosen)
+                self._look_beyond(scan, resource, group, assumed, chosen)
             break
 
     def _charged_resources(self, group: tuple[Demand, ...]) -> list[ResourceName]:
@@ -446,6 +446,7 @@ class Assigner:
     def _look_beyond(
         self,
         scan: _Scan,
+        resource: ResourceName,
         group: tuple[Demand, ...],
         assumed: Mapping[FlavorResource, int],
         chosen: _Choosing,
@@ -458,9 +459,9 @@ class Assigner:
         """
         in_use = [refusal for other in chosen.scans[:-1] for refusal in other.refusals]
         if in_use:
-            never = self._larger_than_nodes(scan, in_use, group)
+            never = self._larger_than_nodes(resource, in_use, group)
             if never:
-                scan.refusals = [*in_use, *never]
+                scan.refusals = never
                 return
             scan.refusals = [*in_use, *scan.refusals]
             scan.reason = _quota_reason(in_use)
@@ -468,15 +469,16 @@ class Assigner:
         choices = {**chosen.choices, **scan.without_room}
         beyond = _Choosing(chosen.excluded, chosen.continued, chosen.flavors, choices)
         before = len(beyond.choices)
-        for resource in self._charged_resources(group):
-            if resource in beyond.choices:
+        for charged in self._charged_resources(group):
+            if charged in beyond.choices:
                 continue
-            other = self._look_for(resource, group, assumed, beyond, _Nodes.NOT)
+            other = self._look_for(charged, group, assumed, beyond, _Nodes.NOT)
             if other.refusals or not other.choices:
-                never = self._larger_than_nodes(scan, other.refusals, group)
+                never = self._larger_than_nodes(resource, other.refusals, group)
                 quota_reason = other.reason or _quota_reason(other.refusals)
                 other.reason = scan.reason if never else quota_reason
-                other.choices, other.refusals = {}, [*other.refusals, *(never or scan.refusals)]
+                other.choices = {}
+                other.refusals = never or [*other.refusals, *scan.refusals]
                 other.chance, other.is_final = Chance.NO_FIT, False
                 other.conflicts = {**scan.conflicts, **other.conflicts}
                 chosen.scans.append(other)
@@ -486,29 +488,50 @@ class Assigner:
             self._tell_nodes_of_all(scan, beyond, group)
 
     def _larger_than_nodes(
-        self, scan: _Scan, in_use: Iterable[Refusal], group: tuple[Demand, ...]
+        self, resource: ResourceName, in_use: Iterable[Refusal], group: tuple[Demand, ...]
     ) -> list[Refusal]:
-        """Return that the nodes of all flavors are too small for one pod; none where one may do.
+        """Return that nodes are too small for one pod, whatever flavors it gets; else nothing.
+
+        Some flavor of each resource group is given. So no pod can start that is larger than every
+        node of each flavor of one group, and no quota of another group changes that.
 
         Args:
-            scan: of a resource group whose flavors only nodes refuse.
+            resource: of the resource group whose nodes are looked at.
             in_use: why flavors of the other resource groups are refused.
             group: the pod sets.
         """
-        no_places = [refusal for refusal in scan.refusals if isinstance(refusal, NoPlace)]
-        of_quota = causes.QuotaInUse, causes.QuotaTooSmall
-        quota = [refusal for refusal in in_use if isinstance(refusal, of_quota)]
-        if len(no_places) < len(scan.refusals) or not quota:
-            return []
-        if any(no_place.largest is None for no_place in no_places):
-            return []
+        flavors = [flavor.name for flavor in self._queue.group_of[resource].flavors]
         never: dict[Refusal, None] = {}
-        for flavor in dict.fromkeys(refusal.flavor for refusal in quota):
-            for no_place in no_places:
-                wants = self._wants_in({FlavorName(flavor), *no_place.flavors}, group)
-                never |= dict.fromkeys(why for _, why in self._snapshot.places.never(wants))
-        are_small = (isinstance(why, NoPlace) and why.largest is not None for why in never)
-        return list(never) if all(are_small) else [*no_places]
+        for flavor in flavors:
+            small = self._too_small({flavor}, group)
+            if not small:
+                return []
+            never |= dict.fromkeys(small)
+        devices = {
+            name
+            for demand in group
+            if demand.pod_set.needs is not None
+            for name in demand.pod_set.needs.devices
+        }
+        # People know the nodes by the flavors of the devices.
+        told = {
+            refusal: None
+            for why in in_use
+            if isinstance(why, causes.QuotaInUse | causes.QuotaTooSmall)
+            and why.resource in devices
+            for flavor in flavors
+            for refusal in self._too_small({FlavorName(why.flavor), flavor}, group)
+        }
+        return list(told or never)
+
+    def _too_small(
+        self, flavors: Collection[FlavorName], group: tuple[Demand, ...]
+    ) -> list[NoPlace]:
+        """Return that all nodes that flavors select are too small for one pod; else nothing."""
+        refusals = [why for _, why in self._snapshot.places.never(self._wants_in(flavors, group))]
+        no_places = [why for why in refusals if isinstance(why, NoPlace)]
+        are_small = all(no_place.largest is not None for no_place in no_places)
+        return no_places if are_small and len(no_places) == len(refusals) else []
 
     def _tell_nodes_of_all(
         self, scan: _Scan, beyond: _Choosing, group: tuple[Demand, ...]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from admission.answers import cluster, quota_use
@@ -95,3 +96,21 @@ def test_who_waits_and_cannot_be_read_is_counted_as_the_queue_says(kind: str) ->
     assert (line.waiting, line.hidden) == ((), 3)
     (use,) = quota_use.of(cluster.relate(found)).queues
     assert use.pending == quota_use.Waiting(workloads=3, resources=None)
+
+
+def test_who_waits_in_a_namespace_and_cannot_be_read_is_counted_as_its_queues_say() -> None:
+    found = objects(queues=(queue("research", 8, 8),))
+    local = msgspec.structs.replace(
+        found.local_queues[0], status=msgspec.structs.replace(
+            found.local_queues[0].status, pending_workloads=2
+        )
+    )  # fmt: skip
+    found = replace(found, local_queues=(local,))
+    line = waiting_lists.Queue(name="research", waiting=(), exact=False)
+    for missing, unread in (
+        ("Workloads are not shown: you may not list them, nor those of namespace ml", 2),
+        ("Workloads are not shown outside namespace ml: you may not list them", 0),
+    ):
+        read = cluster.relate(replace(found, missing=(missing,)))
+        assert waiting_lists.in_namespace(read, line, "ml").unread == unread
+        assert waiting_lists.in_local_queue(read, line, "ml", "research").unread == unread

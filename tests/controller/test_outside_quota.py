@@ -159,8 +159,8 @@ def test_all_pods_of_a_group_are_let_run_together() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "says"),
     [
-        ("pod", "other", "there is no pod other in namespace ml"),
-        ("jobs", "second", "there is no jobs second in namespace ml"),
+        ("pod", "other", "pod/other does not exist in namespace ml"),
+        ("jobs", "second", "jobs/second does not exist in namespace ml"),
         ("node", "n1", "node is not a kind that is let run; these are: "),
     ],
 )

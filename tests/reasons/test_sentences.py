@@ -324,6 +324,23 @@ def test_a_value_and_the_condition_that_is_written_from_it_say_the_same_sentence
     assert sentences.text(reading.of_condition(*kueue.text(value))) == (code, sentence)
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_wait_for_a_node_leaves_out_the_quota_of_other_pod_sets(is_first: bool) -> None:
+    nowhere = replace(NEVER_TOGETHER, at_most=None)
+    pod_sets = [
+        causes.RefusedPodSet("lead", (H100_TOO_SMALL, IN_USE)),
+        causes.RefusedPodSet("work", (H100_TOO_SMALL, nowhere)),
+    ]
+    refused = causes.NoFlavor(
+        WaitReason.WAITING_FOR_NODE, tuple(pod_sets if is_first else pod_sets[::-1])
+    )
+    read = reading.of_condition(*kueue.text(refused))
+    assert sentences.text(read).message == (
+        "Waits for a node: needs room on nodes of a100 with the same rack for 2 pods with 5"
+        " nvidia.com/gpu each, 1 fits; 8 are free, at most 8 on one node (n1)."
+    )
+
+
 @pytest.mark.parametrize(
     ("written", "code", "sentence"),
     [

@@ -927,9 +927,12 @@ def test_a_pod_larger_than_every_node_is_too_big_whatever_quota_of_another_group
     beside: str,
 ) -> None:
     other = ResourceName(beside)
-    nodes = [replace(machine(f"n{n}", 8), amounts={GPU: 8, other: 32}) for n in range(2)]
-    cluster = two_groups(*nodes, gpus=16, beside=other)
-    cluster.world.state.set_workload(with_cpu("first", 8, beside=other), NOW_US)
+    nodes = [replace(machine(f"n{n}", 8), amounts={GPU: 8, other: 999}) for n in range(2)]
+    cluster = two_groups(*nodes, gpus=64, beside=other)
+    first = with_cpu("first", 8, beside=other)
+    (pods,) = first.pod_sets
+    taking = replace(pods, requests={other: 64, GPU: 8})
+    cluster.world.state.set_workload(replace(first, pod_sets=(taking,)), NOW_US)
     assert admitted(cluster.cycle()) == ["first"]
     wait = why(cluster, with_cpu("big", 12, beside=other))
     assert isinstance(wait.why, NoFlavor)
@@ -938,6 +941,44 @@ def test_a_pod_larger_than_every_node_is_too_big_whatever_quota_of_another_group
     read = reading.of_condition(wait.reason, kueue.message(wait.why))
     assert isinstance(read, NoFlavor)
     assert sentences.waiting(read, "q").message == message
+
+
+def test_a_pod_is_not_too_big_while_a_flavor_of_another_group_has_larger_nodes() -> None:
+    """Of the flavors of the other group only the one with small nodes was tried last."""
+    other = ResourceName("memory")
+    quotas = [group({"small": {other: (4,)}, "large": {other: (4,)}}), group({"a": {GPU: (64,)}})]
+    flavors = [
+        model.ResourceFlavor(name=FlavorName(name), node_labels={"zone": name})
+        for name in ("small", "large")
+    ]
+    nodes = {
+        name: replace(
+            machine(name, gpus), labels={**machine(name, gpus).labels, "zone": name},
+            amounts={GPU: gpus, other: 999},
+        )
+        for name, gpus in (("small", 8), ("large", 16))
+    }  # fmt: skip
+    cluster = Cluster(
+        world(
+            *flavors,
+            model.ResourceFlavor(name=A, node_labels={"flavor": "a"}),
+            cluster_queue("q", groups=quotas),
+        ),
+        nodes,
+    )
+    for name, zone in (("first", "small"), ("second", "large")):
+        holder = with_cpu(name, 1, beside=other)
+        (pods,) = holder.pod_sets
+        pods = replace(pods, requests={other: 4, GPU: 1}, node_selector={"zone": zone})
+        cluster.world.state.set_workload(replace(holder, pod_sets=(pods,)), NOW_US)
+        assert admitted(cluster.cycle()) == [name]
+    wait = why(cluster, with_cpu("big", 12, beside=other))
+    assert isinstance(wait.why, NoFlavor)
+    message = sentences.waiting(wait.why, "q", shortages=wait.shortages).message
+    assert not message.startswith("Too big")
+    cluster.world.finish("second")
+    cluster.finish("second")
+    assert admitted(cluster.cycle()) == ["big"]
 
 
 def test_nodes_are_those_that_the_flavors_of_all_resource_groups_select():

@@ -28,35 +28,36 @@ class Shade:
 
 
 def ranking(gpu_time: Mapping[str, int], nominal: Mapping[str, int]) -> list[str]:
-    """Return all ClusterQueues in the order in which they get colours, the same for all pages.
+    """Return the ClusterQueues in the order in which they get colours, the same for all pages.
 
     Args:
         gpu_time: what each used of GPUs lately.
-        nominal: its quota of GPUs.
+        nominal: quota of GPUs of each ClusterQueue that exists.
     """
-    every = gpu_time.keys() | nominal.keys()
-    return sorted(every, key=lambda name: (-gpu_time.get(name, 0), -nominal.get(name, 0), name))
+    return sorted(nominal, key=lambda name: (-gpu_time.get(name, 0), -nominal[name], name))
 
 
 def of(amounts: Mapping[str, int], ranked: Sequence[str]) -> tuple[Shade, ...]:
-    """Return the ClusterQueues with most, largest first, and the sum of the others, if any.
+    """Return the ClusterQueues with a colour, largest first, and the sum of the others, if any.
 
-    A ClusterQueue that is among the first of all has the same colour on each page. Others get
-    colours that no ClusterQueue on this page has.
+    A ClusterQueue that is among the first of all has the same colour on each page. Colours that
+    are left on this page go to those with most.
 
     Args:
         amounts: what each has on this page.
         ranked: all of them, see `ranking`.
     """
     largest = sorted((name for name, n in amounts.items() if n), key=lambda q: (-amounts[q], q))
-    shown, rest = largest[:COLOURED], largest[COLOURED:]
     same = dict(zip(ranked, _COLOURS, strict=False))
-    colours = {name: same[name] for name in shown if name in same}
-    free = iter([colour for colour in _COLOURS if colour not in colours.values()])
+    colours = {name: same[name] for name in largest if name in same}
+    left = [colour for colour in _COLOURS if colour not in colours.values()]
+    colours |= zip((name for name in largest if name not in colours), left, strict=False)
     shades_ = [
-        Shade(name=name, shade=colours.get(name) or next(free), amount=amounts[name])
-        for name in shown
+        Shade(name=name, shade=colours[name], amount=amounts[name])
+        for name in largest
+        if name in colours
     ]
+    rest = [name for name in largest if name not in colours]
     if rest:
         total = sum(amounts[name] for name in rest)
         shades_.append(Shade(name="", shade=OTHERS, amount=total, count=len(rest)))
