@@ -94,6 +94,9 @@ _ELSEWHERE: Final = {
         "{name}"
     ),
     resources.NODES: "who holds its GPUs: kubectl gpu who {name}",
+    Resource("batch", "v1", "cronjobs", "CronJob"): (
+        "each of its Jobs does: kubectl get jobs; kubectl gpu why job/NAME"
+    ),
 }
 """Kinds that neither wait nor admit, and where they are shown."""
 

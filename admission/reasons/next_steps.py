@@ -192,8 +192,8 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.NAMESPACE_NOT_SELECTED: CatalogueEntry(
             "Its ClusterQueue does not serve its namespace",
-            "ask an administrator to label namespace {namespace} as namespaceSelector of "
-            "ClusterQueue {queue} says",
+            "ask an administrator to have ClusterQueue {queue} select namespace {namespace}: by "
+            "its namespaceSelector, or by a label of the namespace",
         ),
         Code.MISCONFIGURED: CatalogueEntry(
             "It breaks a rule",
@@ -290,7 +290,9 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         Code.FINISHED: CatalogueEntry("It has finished", ""),
         Code.NOT_MANAGED: CatalogueEntry(
             "No quota is kept for it",
-            f"to put it in a queue, create it anew with the label {names.QUEUE_LABEL}",
+            f"to put it in a queue, create it anew with the label {names.QUEUE_LABEL}; queues: "
+            "kubectl get localqueues -n {namespace}; if there is none, ask an administrator for "
+            "one",
         ),
         Code.QUEUE_READY: CatalogueEntry(
             "The queue admits", "who waits in it: kubectl gpu queue {queue}{at}"

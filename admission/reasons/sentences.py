@@ -722,10 +722,11 @@ def _of_refusals(reason: causes.NoFlavor, cluster_queue: str) -> Text:
     ]
     if uncovered:
         return resources_not_covered(uncovered, cluster_queue)
-    needs = listed(
-        _more(refusal) for refusal in refusals if isinstance(refusal, causes.QuotaInUse)
-    )
-    if needs:
+    in_use = [refusal for refusal in refusals if isinstance(refusal, causes.QuotaInUse)]
+    if in_use:
+        # Flavors of one resource are a choice.
+        is_choice = len({refusal.resource for refusal in in_use}) == 1
+        needs = listed(map(_more, in_use), " or " if is_choice else ", ")
         near = dict.fromkeys(
             domains.shortage(refusal)
             for refusal in refusals

@@ -499,8 +499,8 @@ def _not_served(queue: ClusterQueue, context: Context, lister: Lister) -> Iterat
     if namespace is None or lister.queue_facts(queue).serves(namespace.metadata.labels or {}):
         return
     step = (
-        f"ask an administrator to label namespace {context.namespace} as namespaceSelector of"
-        f" ClusterQueue {queue.metadata.name} says"
+        f"ask an administrator to have ClusterQueue {queue.metadata.name} select namespace"
+        f" {context.namespace}"
     )
     yield _Verdict(sentences.text(causes.NamespaceNotServed()), step).warning
 

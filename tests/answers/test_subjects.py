@@ -70,6 +70,7 @@ def test_a_name_of_several_objects_is_refused_with_their_names(store: Store) -> 
         ("deployment/gone", 'deployments.apps "gone" not found in namespace ml$'),
         ("clusterqueue/gone", 'clusterqueues.kueue.x-k8s.io "gone" not found$'),
         ("banana/gone", "kind 'banana' is not known"),
+        ("cronjob/nightly", "a CronJob neither waits nor admits"),
         ("job/", "'job/' has no name"),
     ],
 )

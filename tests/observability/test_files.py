@@ -197,6 +197,15 @@ def test_an_alert_says_what_is_wrong_how_bad_it_is_and_where_to_read_on(name: st
     assert "gpu_admission_" not in said["summary"]
 
 
+def test_the_guide_says_how_bad_each_alert_is_and_after_how_long_it_fires() -> None:
+    row = re.compile(r"^\| \[(\w+)\]\(#\w+\) \| `(\w+)` \| (.+) \|$", re.MULTILINE)
+    shown = row.findall(GUIDE.read_text())
+    assert shown == [
+        (name, alert["labels"]["severity"], alert.get("for", "at once"))
+        for name, alert in ALERTS.items()
+    ]
+
+
 def sections() -> Iterator[tuple[str, str]]:
     """Title and text of each section of the guide that is about an alert."""
     parts = re.split(r"^### (.+)$", GUIDE.read_text("utf-8"), flags=re.MULTILINE)

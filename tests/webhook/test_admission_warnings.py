@@ -169,7 +169,7 @@ def test_a_queue_that_does_not_serve_the_namespace_is_named(selector, served):
     cluster.namespaces = {"team-a": namespace_view(labels=labels)}
     expected = (
         "Waits: its ClusterQueue does not serve its namespace (namespaceSelector). Ask an"
-        " administrator to label namespace team-a as namespaceSelector of ClusterQueue gpus says"
+        " administrator to have ClusterQueue gpus select namespace team-a"
     )
     assert warnings(cluster) == (() if served else (expected,))
 
