@@ -154,6 +154,16 @@ def explain(api: Api, namespace: str, typed: str) -> Answer:
         KubeError: the API server refused or did not answer.
     """
     subject = subjects.find(api, namespace, typed)
+    answer = _explained(api, namespace, subject)
+    annotations = subject.document["metadata"].get("annotations") or {}
+    since = annotations.get(names.OUTSIDE_QUOTA)
+    if not since:
+        return answer
+    note = f"an administrator let it run outside of quota at {since}, and its queue is charged"
+    return replace(answer, notes=(*answer.notes, note))
+
+
+def _explained(api: Api, namespace: str, subject: ExplainedObject) -> Answer:
     if subject.resource == resources.CLUSTER_QUEUES:
         return _of_cluster_queue(api, namespace, subject)
     if subject.resource == resources.LOCAL_QUEUES:

@@ -275,8 +275,8 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.EVICTED: CatalogueEntry(
             "It has lost its quota",
-            "wait: what has an owner goes back to the queue by itself; a single pod is deleted: "
-            "create it again",
+            "wait: what has an owner goes back to the queue by itself; pods without an owner are "
+            "deleted: create them again",
         ),
         Code.WAITING_FOR_RETRY: CatalogueEntry(
             "It is tried again later",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from admission.admin.outside_quota import EVERYTHING, ReleaseError, Releaser, Selection
+from admission.answers import why
 from admission.base import conditions, names, patches
 from admission.kube import resources
 from admission.objects import views
@@ -51,6 +52,9 @@ def test_a_pod_that_is_let_run_is_charged_and_goes_on(restarts: bool) -> None:
     assert world.admitted() == {"first", "second"}
     assert world.workloads()["second"].status.is_true(conditions.ADMITTED)
     assert usage(world) == 6
+    (note,) = why.explain(world.store, "ml", "pod/second").notes
+    assert note.startswith("an administrator let it run outside of quota at 2026-01-01T00:00:00Z")
+    assert why.explain(world.store, "ml", "pod/first").notes == ()
 
 
 def test_a_pod_that_is_let_run_goes_on_without_its_queue_and_is_charged_when_it_is_back() -> None:
