@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from admission.base import names
 from admission.base.clock import SystemClock, to_wire_micro
 from admission.cli.kubectl import main
+from admission.reasons import sentences
 from tests.builders.jobs import make_job
 from tests.controlplane import build, forked, waiting
 from tests.controlplane.cluster import Cluster
@@ -436,7 +437,10 @@ def test_why_tells_a_team_its_exact_place_and_what_its_own_objects_say(system: V
         return found if found.get("place") else None
 
     system.cluster.wait_for_roles()
-    notes = [f"LocalQueue default holds 1 {teams.queue}; 3 Workloads wait in it"]
+    notes = [
+        f"LocalQueue default holds 1 {teams.queue}; 3 Workloads wait in it",
+        sentences.as_of_last_try(),
+    ]
 
     def judged() -> dict[str, Any] | None:
         found = answer()
