@@ -631,7 +631,7 @@ CASES = (
          "kubectl gpu who {ns}"),
     Case(not_selected, Code.NAMESPACE_NOT_SELECTED,
          "Waits: its ClusterQueue does not serve its namespace (namespaceSelector).",
-         "label namespace {ns}"),
+         "select namespace {ns}"),
     Case(deactivated, Code.DEACTIVATED, "Stopped: it is deactivated (spec.active).",
          'kubectl patch workload off -n {ns} --type=merge -p \'{"spec":{"active":true}}\''),
     Case(gated, Code.ADMISSION_GATED, "Waits: held by the admission gate example.com/gate.",

@@ -153,8 +153,8 @@ def _waiting(total: Total, waiting: int, longest: str) -> Tile:
 def _of_gpus(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]:
     yield from _of_nodes(total, stock)
     unbound = total.without_node
-    held = "every pod is on a node" if total.used else "nothing is allocated"
-    note = "allocated, and no pod is on a node" if unbound else held
+    on_nodes = "every pod is on a node" if total.used else "nothing is allocated"
+    note = "allocated, and no pod is on a node" if unbound else on_nodes
     yield Tile(label="Held without a node", value=_say(total, unbound), note=note)
 
 

@@ -296,8 +296,8 @@ class Pages:
             shown = cut["rows"] if draws else []
             gpu_nodes = self._source.gpu_nodes(tuple(node.name for node in shown))
             may_name = viewer.may("list", resources.CLUSTER_QUEUES)
-            held = node_map.held_by_queue(gpu_nodes) if may_name else {}
-            legend = shades.of(held, self._ranking(self._records())) if held else ()
+            by_queue = node_map.held_by_queue(gpu_nodes) if may_name else {}
+            legend = shades.of(by_queue, self._ranking(self._records())) if by_queue else ()
             colours = shades.by_name(legend)
             if not may_name:
                 gpu_nodes = tuple(
