@@ -82,7 +82,8 @@ class Releaser:
             kinds: of owners.
             clock: says since when they run, and bounds the wait for policies that were deleted.
             wait: sleeps for seconds.
-            is_dry_run: have the API server check each change, and store none.
+            is_dry_run: store nothing. The API server checks what would be written to a pod; of an
+                owner only its mark, since what has no mark may not be started.
         """
         self._api = api.dry_run() if is_dry_run else api
         self._is_dry_run = is_dry_run
@@ -176,7 +177,7 @@ class Releaser:
 
         into = integration.document
         is_marked = self._sent(resource, metadata, into, mark)
-        # What has no mark may not be started, and a dry run leaves none.
+        # A dry run leaves no mark.
         return is_marked and (self._is_dry_run or self._sent(resource, metadata, into, start))
 
     # --------------------------------------------------------------------------------- pods

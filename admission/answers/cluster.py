@@ -84,6 +84,16 @@ def is_whole(missing: Iterable[str], kind: str) -> bool:
     return not any(note.startswith(f"{kind}s are not shown") for note in missing)
 
 
+def is_unread(missing: Iterable[str], kind: str) -> bool:
+    """Return whether no object of a kind could be read, not even of the caller's namespace.
+
+    Args:
+        missing: sentences about what could not be read.
+        kind: of the objects, as ``Workload``.
+    """
+    return any(note.startswith(f"{kind}s are not shown: ") for note in missing)
+
+
 def knows_waiting(missing: Iterable[str]) -> bool:
     """Return whether all that waits could be read, and in which ClusterQueue.
 

@@ -193,7 +193,7 @@ def in_namespace(read: Read, queue: Queue, namespace: str) -> Queue:
 
 def _unread_in(read: Read, local_queues: Iterable[LocalQueue], count: int) -> int:
     """Return how many more wait in LocalQueues, as their status says, that cannot be read."""
-    if not any(note.startswith("Workloads are not shown: ") for note in read.missing):
+    if not cluster.is_unread(read.missing, "Workload"):
         return 0
     pending = sum(queue.status.pending_workloads or 0 for queue in local_queues)
     return max(0, pending - count)

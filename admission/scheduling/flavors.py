@@ -431,12 +431,7 @@ class Assigner:
             if covering is not None:
                 by_group.setdefault(covering.covered_resources, []).append(resource)
         listed = list(by_group.values())
-        devices = {
-            name
-            for demand in group
-            if demand.pod_set.needs is not None
-            for name in demand.pod_set.needs.devices
-        }
+        devices = _devices(group)
         # Where devices are charged by other names, such as their memory, these have a domain, too.
         of_devices = [names for names in listed if devices.intersection(names)] or [
             names for names in listed if any("/" in name for name in names)
@@ -507,14 +502,9 @@ class Assigner:
             if not small:
                 return []
             never |= dict.fromkeys(small)
-        devices = {
-            name
-            for demand in group
-            if demand.pod_set.needs is not None
-            for name in demand.pod_set.needs.devices
-        }
+        devices = _devices(group)
         # People know the nodes by the flavors of the devices.
-        told = {
+        by_device_flavor = {
             refusal: None
             for why in in_use
             if isinstance(why, causes.QuotaInUse | causes.QuotaTooSmall)
@@ -522,7 +512,7 @@ class Assigner:
             for flavor in flavors
             for refusal in self._too_small({FlavorName(why.flavor), flavor}, group)
         }
-        return list(told or never)
+        return list(by_device_flavor or never)
 
     def _too_small(
         self, flavors: Collection[FlavorName], group: tuple[Demand, ...]
@@ -992,6 +982,16 @@ def contradicting_label(first: ResourceFlavor, other: ResourceFlavor) -> str | N
 def _contradict(flavor: ResourceFlavor, other: ResourceFlavor, key: str) -> Refusal:
     values = flavor.node_labels[key], other.node_labels[key]
     return causes.Contradicts(flavor.name, other.name, key, *values)
+
+
+def _devices(group: tuple[Demand, ...]) -> set[str]:
+    """Return the devices that the pods ask nodes for."""
+    return {
+        name
+        for demand in group
+        if demand.pod_set.needs is not None
+        for name in demand.pod_set.needs.devices
+    }
 
 
 def _quota_reason(refusals: Iterable[Refusal]) -> WaitReason:
