@@ -43,6 +43,9 @@ def last(record: dict[str, Any] | None, commits: int | None) -> list[str]:
             f"in {run['seconds']} s{'' if run['is_whole'] else ', broke off'}"
         )
         lines += [f"    failed: {test}" for test in run["failures"]]
+    missing = len(_BESIDE) - len(record["runs"])
+    if missing:
+        lines.append(f"!! WARNING: {missing} of its {len(_BESIDE)} runs did not take place")
     if commits is None:
         lines.append("!! WARNING: its commit is not in this history")
     elif commits > OLD_COMMITS:
@@ -65,14 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commits = None if record is None else tiers.commits_since(record["commit"])
         print(*last(record, commits), sep="\n")
         return 0
-    record = {"date": to_wire(SystemClock().now()), "commit": tiers.head()}
-    runs = [
-        _run(options.workers, options.seed + number, is_beside, options.tests)
-        for number, is_beside in enumerate(_BESIDE)
-    ]
-    record = {**record, "runs": runs}
-    if not options.tests:
-        tiers.LAST_NIGHTLY.write_text(json.dumps(record, indent=1) + "\n")
+    runs: list[dict[str, Any]] = []
+    record = {"date": to_wire(SystemClock().now()), "commit": tiers.head(), "runs": runs}
+    for number, is_beside in enumerate(_BESIDE):
+        runs.append(_run(options.workers, options.seed + number, is_beside, options.tests))
+        # After each run: hours of work may be cut off.
+        if not options.tests:
+            tiers.LAST_NIGHTLY.write_text(json.dumps(record, indent=1) + "\n")
     print(*last(record, 0), sep="\n")
     return int(any(run["failed"] or not run["passed"] or not run["is_whole"] for run in runs))
 

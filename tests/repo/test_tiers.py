@@ -17,7 +17,8 @@ RECORD = {
             "is_beside_busy_loops": False, "passed": 9, "failed": 0, "skipped": 1, "seconds": 60,
             "is_whole": True, "failures": [],
         },
-    ],
+    ]
+    * 3,
 }  # fmt: skip
 
 
@@ -53,8 +54,13 @@ def test_a_nightly_run_is_told_with_its_figures() -> None:
     lines = nightly.last(RECORD, 3)
     assert lines == [
         "last nightly run: 2026-01-02T03:04:05Z, commit 01234567",
-        "  alone: 9 passed, 0 failed, 1 skipped in 60 s",
+        *["  alone: 9 passed, 0 failed, 1 skipped in 60 s"] * 3,
     ]
+
+
+def test_a_nightly_run_that_was_cut_off_is_a_warning() -> None:
+    lines = nightly.last({**RECORD, "runs": RECORD["runs"][:1]}, 3)
+    assert lines[-1] == "!! WARNING: 2 of its 3 runs did not take place"
 
 
 RESULTS = """<testsuites><testsuite tests="3" failures="1" errors="0" skipped="1" time="60.2">
