@@ -9,6 +9,7 @@ have.
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -17,7 +18,7 @@ from admission.answers import cluster, quota_use, shortages, subjects, waiting, 
 from admission.answers.cluster import Wanted
 from admission.answers.subjects import ExplainedObject
 from admission.answers.without_queues import FlavorRequest, LastEvent
-from admission.base import clock, conditions, names, quantity, structs
+from admission.base import causes, clock, conditions, names, quantity, structs
 from admission.base.causes import MemberCounts, Shortage
 from admission.base.conditions import Text, WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
@@ -580,6 +581,8 @@ def _of_workload(
     is_waiting = not admission and state in {State.WAITING, State.EVICTED}
     if in_full and state is not State.FINISHED:
         answer = _with_class_without_effect(api, answer, subject, workload)
+    if in_full and state is State.EVICTED:
+        answer = _with_preemptor(api, answer)
     if not in_full or not is_waiting or not queue:
         return answer
     return _with_numbers(api, answer, subject, workload, our_condition)
@@ -725,6 +728,28 @@ def _state(workload: Document) -> tuple[State, Mapping[str, Any]]:
         if condition:
             return state, condition
     return State.WAITING, _condition(workload, conditions.QUOTA_RESERVED)
+
+
+def _with_preemptor(api: Api, answer: Answer) -> Answer:
+    """Return the answer with a note that names what took the quota, if it may be read."""
+    lost = reading.of_condition(answer.said.reason, answer.said.message)
+    if not isinstance(lost, causes.Preempted) or not lost.job_uid:
+        return answer
+    selector = f"{names.JOB_UID_LABEL}={lost.job_uid}"
+    listed: list[Document] = []
+    for namespace in ("", answer.namespace):
+        with suppress(errors.ForbiddenError):
+            listed = api.list(resources.WORKLOADS, namespace, label_selector=selector).items
+            break
+    for workload in listed:
+        if workload["metadata"]["uid"] != lost.uid:
+            continue
+        metadata = _AS_OBJECT(workload).metadata
+        owner = metadata.controller()
+        preemptor = f"{owner.kind.lower()}/{owner.name}" if owner else f"workload/{metadata.name}"
+        note = f"It was preempted for {preemptor} in namespace {metadata.namespace}"
+        return replace(answer, notes=(*answer.notes, note))
+    return answer
 
 
 # -------------------------------------------------------------------------------------- numbers

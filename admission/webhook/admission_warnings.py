@@ -586,9 +586,11 @@ def _behind(
     ]
     if _goes_past(queue) and not _is_capped(queue) and _has_room(demands, queue, lister):
         return
-    line_of_others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
-    where = f"ClusterQueue {queue.metadata.name}"
-    yield f"May wait behind {line_of_others} in {where}. See: kubectl gpu queue {line}"
+    others = "1 other waits" if waiting == 1 else f"about {_rounded(waiting)} others wait"
+    yield (
+        f"May wait: {others} in ClusterQueue {queue.metadata.name}; the same or a higher priority"
+        f" goes first. See: kubectl gpu queue {line}"
+    )
 
 
 def _rounded(number: int) -> int:

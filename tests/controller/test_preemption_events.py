@@ -1,9 +1,15 @@
 """What is told of a preemption: on who gives way, and on who comes."""
 
-from admission.base import patches
+import pytest
+
+from admission.answers import why
+from admission.base import names, patches
 from admission.kube import resources
 from admission.kube.api import Document
+from tests.answers.rights import OfTeam
+from tests.builders.jobs import queued_job
 from tests.builders.workloads import make_pod_set, make_workload
+from tests.controller import test_jobs
 from tests.controller.world import World, ready_world
 
 
@@ -66,3 +72,32 @@ def test_who_needs_no_victim_is_told_of_none() -> None:
     add(world, "low", 1)
     add(world, "high", 9)
     assert told(world) == []
+
+
+@pytest.mark.parametrize("may_list_all", [True, False])
+def test_a_preempted_owner_is_told_for_whom_as_far_as_its_user_may_read(
+    may_list_all: bool,
+) -> None:
+    world = ordered_world(quota=2)
+    name = "urgent"
+    world.store.create(
+        resources.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 9}
+    )
+    test_jobs.started(world, queued_job("low"))
+    world.add(queued_job("high", labels={names.PRIORITY_CLASS_LABEL: name}))
+    world.settle()
+    api = world.store if may_list_all else OfTeam(world.store, "ml")
+    answer = why.explain(api, "ml", "job/low")
+    assert answer.notes == ("It was preempted for job/high in namespace ml",)
+    assert not answer.missing
+
+    test_jobs.report(world, "low", active=0)
+    world.settle()
+    assert "It was preempted for job/high in namespace ml" in (
+        why.explain(world.store, "ml", "job/low").notes
+    )
+    world.store.delete(resources.JOBS, "high", "ml")
+    world.settle()
+    world.pass_time(2)
+    assert test_jobs.is_running(world, "low")
+    assert not why.explain(world.store, "ml", "job/low").notes

@@ -32,7 +32,7 @@ names of their own, and share the nodes."""
 OF_EDITORS = {"first-hour-user"}
 """Pages that are followed with the role ``edit``; others as an administrator."""
 READING = ("kubectl get ", "kubectl describe ", "kubectl gpu ")
-_OF_A_MOMENT = "Warning: May wait behind "
+_OF_A_MOMENT = "Warning: May wait: "
 REVIEWS = "/apis/admissionregistration.k8s.io/v1"
 LONG_JOBS = ("cheap", "close", "dear", "split", "tune", "wide")
 """Jobs of the guides that stand for minutes of work; other Jobs end after a second."""

@@ -397,7 +397,7 @@ def test_only_the_flavors_that_a_pod_selects_give_it_room(
     used: dict[str, int], selects: dict[str, Any], *, waits: bool
 ) -> None:
     texts = warnings(make_labelled_pools(used=used), **selects)
-    assert any(text.startswith("May wait behind") for text in texts) is waits
+    assert any(text.startswith("May wait:") for text in texts) is waits
 
 
 SMALL = f"{GPU}=4, nvidia.com/mig-1g.10gb=7"
@@ -601,7 +601,7 @@ def test_others_are_told_of_only_where_a_pod_does_not_fit_now(
         {"a": {GPU: "16"}}, name="lender", cohortName="all", status=status(lent)
     )
     cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
-    found = [text for text in warnings(cluster) if text.startswith("May wait behind")]
+    found = [text for text in warnings(cluster) if text.startswith("May wait:")]
     assert bool(found) is waits
 
 

@@ -31,7 +31,7 @@ OLD = "2025-01-01T00:00:00Z"
 VERDICTS = (
     "Too big: ",
     "Rewritten: ",
-    "May wait ",
+    "May wait:",
     "No queue: ",
     "Waits: ",
     "Never starts as it is: ",
@@ -91,8 +91,8 @@ SITUATIONS = {
     "others wait": Situation(
         pending=37, reserved=100,
         said=(
-            "May wait behind about 40 others in ClusterQueue gpus.",
-            " See: kubectl gpu queue team-a/team",
+            "May wait: about 40 others wait in ClusterQueue gpus; ",
+            "the same or a higher priority goes first. See: kubectl gpu queue team-a/team",
         ),
     ),
     "a queue that is not there": Situation(
@@ -283,18 +283,18 @@ def test_what_a_controller_makes_is_not_warned_about() -> None:
 @pytest.mark.parametrize(
     ("pending", "shown"),
     [
-        (1, "1 other"),
-        (10, "about 10 others"),
-        (11, "about 10 others"),
-        (96, "about 100 others"),
-        (149, "about 100 others"),
-        (1280, "about 1300 others"),
+        (1, "1 other waits"),
+        (10, "about 10 others wait"),
+        (11, "about 10 others wait"),
+        (96, "about 100 others wait"),
+        (149, "about 100 others wait"),
+        (1280, "about 1300 others wait"),
     ],
 )
 def test_how_many_wait_is_told_as_exactly_as_it_stays(pending: int, shown: str) -> None:
     one = Situation(pending=pending, reserved=100)
     (text,) = said(webhook(one), created("Pod", one))
-    assert text.startswith(f"May wait behind {shown} in ClusterQueue gpus")
+    assert text.startswith(f"May wait: {shown} in ClusterQueue gpus;")
 
 
 def test_pods_of_an_owner_that_serves_which_no_flavor_can_hold_are_told_before_they_come() -> None:
