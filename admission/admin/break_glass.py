@@ -58,11 +58,13 @@ class Status:
         outside: what was let run outside of quota and has not ended, sorted: pods as
             namespace/name, owners as namespace/kind/name.
         is_whole: whether all kinds of owners could be read.
+        taken_away: what is kept until the glass is closed.
     """
 
-    since: str
-    outside: tuple[str, ...]
+    since: str = ""
+    outside: tuple[str, ...] = ()
     is_whole: bool = True
+    taken_away: tuple[Document, ...] = ()
 
 
 def open_gates(api: Api, settings: Settings, clock: Clock) -> Iterator[Applied]:
@@ -156,6 +158,7 @@ def status(api: Api, settings: Settings) -> Status:
         since="" if record is None else record["data"][_SINCE],
         outside=tuple(sorted(outside)),
         is_whole=is_whole,
+        taken_away=() if record is None else tuple(json.loads(record["data"][_KEPT])),
     )
 
 

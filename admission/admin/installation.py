@@ -1,7 +1,6 @@
 """Installs the program's objects in a cluster, and uninstalls them."""
 
 import base64
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -390,18 +389,18 @@ class RemovalInventory:
     Attributes:
         queues: ClusterQueues and LocalQueues.
         workloads: Workloads.
-        waiting: pods that carry our gate.
+        waiting: pods that carry our gate, as namespace/name, sorted.
         running: pods that we released and that have not ended.
         gating: Jobs that run and whose new pods carry a gate of ours.
-        suspended: Jobs and others with a queue that are suspended, by kind.
+        suspended: Jobs and others with a queue that are suspended: namespaces and names by kind.
     """
 
     queues: int
     workloads: int
-    waiting: int
+    waiting: tuple[str, ...]
     running: int
     gating: int = 0
-    suspended: Mapping[str, int] = field(default_factory=dict)
+    suspended: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def inventory(api: Api, settings: Settings) -> RemovalInventory:
@@ -422,18 +421,19 @@ def inventory(api: Api, settings: Settings) -> RemovalInventory:
     return RemovalInventory(
         queues=sum(1 for resource in queues for _ in every_served(api, resource)),
         workloads=sum(1 for _ in every_served(api, resources.WORKLOADS)),
-        waiting=len(gated_pods(api)),
+        waiting=gated_pods(api),
         running=running,
         gating=sum(map(_makes_gated, every_served(api, resources.JOBS))),
         suspended=suspended(api, settings),
     )
 
 
-def suspended(api: Api, settings: Settings) -> Mapping[str, int]:
-    """Return how many Jobs and others with a queue are suspended, by kind, sorted."""
-    owners = outside_quota.suspended_owners(api, integrations.kinds_of(settings))
-    counts = Counter(kind for kind, _ in owners)
-    return dict(sorted(counts.items()))
+def suspended(api: Api, settings: Settings) -> Mapping[str, tuple[str, ...]]:
+    """Return the Jobs and others with a queue that are suspended: namespace/name by kind."""
+    owners_by_kind: dict[str, list[str]] = {}
+    for kind, metadata in outside_quota.suspended_owners(api, integrations.kinds_of(settings)):
+        owners_by_kind.setdefault(kind, []).append(f"{metadata.namespace}/{metadata.name}")
+    return {kind: tuple(sorted(owners)) for kind, owners in sorted(owners_by_kind.items())}
 
 
 def _makes_gated(job: Document) -> bool:
@@ -449,16 +449,19 @@ def _makes_gated(job: Document) -> bool:
     return is_running and is_admitted and not gates.isdisjoint(_GATES_OF_JOBS)
 
 
-def gated_pods(api: Api) -> list[Document]:
-    """Return the pods that still carry a gate of ours, also those that admitted Jobs made."""
+def gated_pods(api: Api) -> tuple[str, ...]:
+    """Return the pods that still carry a gate of ours, also those that admitted Jobs made.
+
+    They are namespace/name, sorted.
+    """
     selectors = (f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}", names.PODSET_LABEL)
     gated = {
-        pod["metadata"]["uid"]: pod
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         for selector in selectors
         for pod in every_served(api, resources.PODS, label_selector=selector)
         if _gates(pod) != _kept(pod)
     }
-    return list(gated.values())
+    return tuple(sorted(gated))
 
 
 def webhook_place(api: Api) -> str:

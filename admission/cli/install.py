@@ -5,7 +5,7 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -257,11 +257,11 @@ def uninstall(
             release_pods=release_pods, keep_crds=keep_crds,
         )  # fmt: skip
         show(changes, form, by_kind=True)
-        waiting = len(installation.gated_pods(api))
+        waiting = installation.gated_pods(api)
         suspended = installation.suspended(api, settings)
     if waiting:
         click.echo(
-            f"warning: still gated, and pending: {tables.counted(waiting, 'pod')}; "
+            f"warning: still gated, and pending: {_named(waiting, 'pod')}; "
             "run again with --release-pods, or delete them",
             err=True,
         )
@@ -375,12 +375,12 @@ def _tell_removal(
         f"{becomes}.\n"
         f"Released pods that continue to run: {inventory.running}. A later installation charges "
         "each to the ClusterQueue that it names, even above quota, once that exists.\n"
-        f"Pods that wait for quota: {inventory.waiting}. "
+        f"Waiting for quota: {_named(inventory.waiting, 'pod')}. "
         + (
-            "They are released now, without quota."
+            "Released now, without quota."
             if release_pods
-            else "They stay pending, and wait again after a later installation; --release-pods "
-            "releases them now, without quota."
+            else "Stays pending, and waits again after a later installation; --release-pods "
+            "releases it now, without quota."
         ),
         err=True,
     )
@@ -388,10 +388,10 @@ def _tell_removal(
         click.echo(
             f"Suspended, with a queue: {_by_kind(inventory.suspended)}. "
             + (
-                "They are started now, without quota."
+                "Started now, without quota."
                 if release_pods
-                else "They stay suspended, and wait again after a later installation; "
-                "--release-pods starts them now, without quota. One by one, afterwards: "
+                else "Stays suspended, and waits again after a later installation; "
+                "--release-pods starts it now, without quota. One by one, afterwards: "
                 + _START_JOB
             ),
             err=True,
@@ -405,8 +405,14 @@ def _tell_removal(
         )
 
 
-def _by_kind(counts: Mapping[str, int]) -> str:
-    return ", ".join(tables.counted(count, kind) for kind, count in counts.items())
+def _by_kind(owners_by_kind: Mapping[str, tuple[str, ...]]) -> str:
+    return ", ".join(_named(owners, kind) for kind, owners in owners_by_kind.items())
+
+
+def _named(objects: Collection[str], noun: str) -> str:
+    """Return how many objects there are, and the first of them: ``2 pods (ml/a, ml/b)``."""
+    counted = tables.counted(len(objects), noun)
+    return f"{counted} ({tables.listed(objects)})" if objects else counted
 
 
 def _ask(*, yes: bool) -> None:

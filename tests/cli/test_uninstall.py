@@ -63,10 +63,10 @@ def test_suspended_jobs_are_counted_and_it_says_how_to_start_them(
     store: ApplyingStore, kubeconfig: Path
 ) -> None:
     told = uninstall(kubeconfig).stderr
-    assert "Pods that wait for quota: 1. They stay pending" in told
-    assert "Suspended, with a queue: 2 Jobs. They stay suspended" in told
+    assert "Waiting for quota: 1 pod (team/gated). Stays pending" in told
+    assert "Suspended, with a queue: 2 Jobs (team/waits, team/waits-too). Stays suspended" in told
     assert PATCH in told
-    assert "warning: still suspended: 2 Jobs; run again with --release-pods" in told
+    assert "warning: still suspended: 2 Jobs (team/waits, team/waits-too); run again with" in told
     assert suspended(store) == {"waits", "waits-too", "without-queue"}
 
 
@@ -74,9 +74,9 @@ def test_what_waits_is_let_run_if_asked_and_nothing_is_said_to_stay(
     store: ApplyingStore, kubeconfig: Path
 ) -> None:
     told = uninstall(kubeconfig, "--release-pods").stderr
-    assert "Pods that wait for quota: 1. They are released now, without quota." in told
-    assert "Suspended, with a queue: 2 Jobs. They are started now, without quota." in told
-    assert "stay pending" not in told
+    assert "Waiting for quota: 1 pod (team/gated). Released now, without quota." in told
+    assert "2 Jobs (team/waits, team/waits-too). Started now, without quota." in told
+    assert "Stays pending" not in told
     assert "still suspended" not in told
     assert suspended(store) == {"without-queue"}
     (pod,) = store.list(resources.PODS).items

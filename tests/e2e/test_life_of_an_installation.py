@@ -171,7 +171,7 @@ def lose_everything(system: Charted, backup: Path) -> None:
     running = system.pod(TEAM, FIRST)
     done = system.run("uninstall", "--yes", "--backup", str(backup))
     assert "Released pods that continue to run: 1." in done.stderr
-    assert "Pods that wait for quota: 1." in done.stderr
+    assert f"Waiting for quota: 1 pod ({TEAM}/{WAITS})." in done.stderr
     waiting.until(lambda: system.api.lacks(f"/api/v1/namespaces/{SYSTEM}"), what="namespace gone")
     assert not system.api.answers(KUEUE)
     assert system.kubelet.pods() == []

@@ -42,7 +42,7 @@ def test_queues_and_reservations_come_back_before_anything_is_decided(
     system.stop()
     saved = uninstall(system, "--backup", str(file))
     assert "Released pods that continue to run: 1." in saved.stderr
-    assert "Pods that wait for quota: 2." in saved.stderr
+    assert f"Waiting for quota: 2 pods ({team}/second, {team}/third)." in saved.stderr
     saved_kinds = [json.loads(line)["kind"] for line in file.read_text().splitlines()]
     assert len([kind for kind in saved_kinds if kind != "ConfigMap"]) == 2 + 3 + 3
     assert file.stat().st_mode & 0o777 == 0o600

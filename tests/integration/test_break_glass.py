@@ -1,5 +1,6 @@
 """Break glass on a real API server: pods run without quota, and nothing stops them for it."""
 
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +35,16 @@ def system(
         yield it
     finally:
         it.stop()
+
+
+def doctor(system: Installed, check: str) -> list[tuple[str, str]]:
+    """Severity and next step of what a check of the doctor finds."""
+    done = run_command("doctor", "-o", "json", "--kubeconfig", system.kubeconfig)
+    return [
+        (finding["severity"], finding["mend"])
+        for finding in json.loads(done.stdout)["findings"]
+        if finding["check"] == check
+    ]
 
 
 def break_glass(system: Installed, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -75,6 +86,10 @@ def test_what_waits_runs_is_charged_and_goes_on(system: Installed) -> None:
     assert not system.is_gated(team, "second")
     assert system.api.get(f"{jobs}/train")["spec"]["suspend"] is False
     assert f"{team}/second" in break_glass(system, "status").stdout
+    (is_on, is_outside) = doctor(system, "break-glass")
+    assert is_on == ("error", "gpu-admission break-glass off")
+    assert is_outside[0] == "warning"
+    assert not doctor(system, "webhook-configurations")
 
     break_glass(system, "off")
     assert "the glass is whole" in break_glass(system, "status").stdout

@@ -7,7 +7,7 @@ from typing import Final
 from admission.admin import operators
 from admission.admin.doctor import devices, installed, queues, state, topologies
 from admission.admin.doctor.findings import CheckResult, Diagnosis, DoctorFinding, error
-from admission.admin.doctor.picture import NODE_LEASES, OWN_CONFIG, Picture
+from admission.admin.doctor.picture import BROKEN_GLASS, NODE_LEASES, OWN_CONFIG, Picture
 from admission.kube import resources
 from admission.kube.resources import Resource
 
@@ -58,6 +58,7 @@ CHECKS: Final = (
     DoctorCheck("crds", installed.definitions, (resources.CRDS,)),
     DoctorCheck("configuration", installed.settings, (OWN_CONFIG,)),
     DoctorCheck("webhook-configurations", installed.configurations, _WEBHOOKS),
+    DoctorCheck("break-glass", installed.glass, (BROKEN_GLASS,)),
     DoctorCheck("webhook-answers", installed.answers, _WEBHOOKS, installed.unanswered),
     DoctorCheck("webhook-trust", installed.trust, _WEBHOOKS, installed.uncertain),
     DoctorCheck("certificate", installed.certificate, _WEBHOOKS, installed.uncertain),

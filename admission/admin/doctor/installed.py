@@ -4,8 +4,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from admission.admin import bypass_policies, holding, manifests, protection, rbac, scope, webhooks
+from admission.admin import (
+    break_glass,
+    bypass_policies,
+    holding,
+    manifests,
+    protection,
+    rbac,
+    scope,
+    webhooks,
+)
 from admission.admin.doctor import picture as pictures
+from admission.admin.doctor.devices import shown
 from admission.admin.doctor.findings import DoctorFinding, error, warning
 from admission.admin.doctor.picture import OURS, Picture, name_of
 from admission.base import clock as clocks
@@ -140,6 +150,26 @@ def _as_installed(picture: Picture) -> Settings:
         return picture.settings
     gpu = picture.settings.gpu.model_copy(update={"while_webhook_down": HOLD})
     return picture.settings.model_copy(update={"gpu": gpu})
+
+
+def glass(picture: Picture) -> Iterator[DoctorFinding]:
+    """GPU pods go through queues: break-glass is off, and nothing runs that it let run."""
+    if picture.glass.since:
+        yield error(
+            "ConfigMap",
+            f"{picture.namespace}/{break_glass.RECORD}",
+            f"break-glass is on since {picture.glass.since}: GPU pods run without quota",
+            "gpu-admission break-glass off",
+        )
+    if picture.glass.outside:
+        count = len(picture.glass.outside)
+        yield warning(
+            "Cluster",
+            "of the kubeconfig",
+            f"an administrator let {count} run outside of quota: {shown(picture.glass.outside)}",
+            "its queue is charged, and others wait until it ends; see: gpu-admission break-glass "
+            "status",
+        )
 
 
 def answers(picture: Picture) -> Iterator[DoctorFinding]:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from admission.admin import manifests, operators
+from admission.admin import break_glass, manifests, operators
 from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.picture import Overload, Picture, TimedPod, Trial
 from admission.base import clock as clocks
@@ -104,6 +104,7 @@ def look(api: Server, given_settings: Settings | None, clock: Clock) -> Picture:
         eyes.see(resource, eyes.list(resource))
     for resource in _OF_OURS:
         eyes.see(resource, eyes.list(resource, settings.namespace))
+    glass = eyes.glass(settings)
     eyes.see(pictures.OWN_PODS, eyes.list(resources.PODS, settings.namespace))
     eyes.see(pictures.NODE_LEASES, eyes.list(resources.LEASES, _NODE_LEASES))
     for resource, listed in (
@@ -127,6 +128,8 @@ def look(api: Server, given_settings: Settings | None, clock: Clock) -> Picture:
     workloads = eyes.all(resources.WORKLOADS, Workload)
     secret = eyes.secret(settings.namespace)
     trial = _trial(api, eyes.objects)
+    if glass.since:
+        trial = Trial(unasked="break-glass is on, so the webhook is not asked")
     after = eyes.rejected()
     overload = Overload(
         refused={level: count - before.get(level, 0) for level, count in (after or {}).items()}
@@ -151,6 +154,7 @@ def look(api: Server, given_settings: Settings | None, clock: Clock) -> Picture:
         secret=secret,
         served=_served(eyes.objects),
         overload=overload,
+        glass=glass,
     )
 
 
@@ -223,6 +227,22 @@ class _Eyes:
             for name in (rotation.AUTHORITIES, rotation.CERTIFICATE)
             if name in data
         }
+
+    def glass(self, settings: Settings) -> break_glass.Status:
+        """Return whether break-glass is on, and see what it took away as if it were there."""
+        try:
+            glass = break_glass.status(self._api, settings)
+        except errors.KubeError as error:
+            self._miss(pictures.BROKEN_GLASS, error)
+            return break_glass.Status()
+        for document in glass.taken_away:
+            resource = resources.of_kind(document["apiVersion"], document["kind"])
+            if resource is None or resource in self.unseen:
+                continue
+            present = self.objects.get(resource, ())
+            if all(each["metadata"]["name"] != document["metadata"]["name"] for each in present):
+                self.objects[resource] = (*present, document)
+        return glass
 
     def rejected(self) -> Mapping[str, int] | None:
         """Return how many requests the API server has refused, by priority level."""

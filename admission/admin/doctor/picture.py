@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from admission.admin import break_glass
 from admission.base import clock, names, structs
 from admission.config.derived import Settings
 from admission.gpu import capacity
@@ -41,6 +42,7 @@ DEFINITIONS: Final = tuple(f"{kind.plural}.{names.KUEUE_GROUP}" for kind in kind
 NODE_LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", part="nodes")
 OWN_PODS: Final = Resource("", "v1", "pods", "Pod", part="ours")
 OWN_CONFIG: Final = Resource("", "v1", "configmaps", "ConfigMap", part="ours")
+BROKEN_GLASS: Final = Resource("", "v1", "configmaps", "ConfigMap", part="glass")
 QUOTA_SYSTEMS: Final = (
     Resource("scheduling.run.ai", "v2", "queues", "Queue", namespaced=False),
     Resource("scheduling.sigs.k8s.io", "v1alpha1", "elasticquotas", "ElasticQuota"),
@@ -116,6 +118,8 @@ class Picture:
         secret: the webhook's certificates in the cluster, without any key.
         served: the webhook's certificates as PEM text, where it is reached by URL from here.
         overload: whether the API server keeps up.
+        glass: whether break-glass is on, and what runs outside of quota. What it took away is
+            among the objects.
     """
 
     now: datetime
@@ -133,6 +137,7 @@ class Picture:
     secret: Mapping[str, bytes] = field(default_factory=dict)
     served: bytes = b""
     overload: Overload = Overload()
+    glass: break_glass.Status = break_glass.Status()
 
     @property
     def namespace(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from admission.admin import holding, manifests, operators
+from admission.admin import break_glass, holding, manifests, operators
 from admission.admin.doctor import checks
 from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.findings import Severity
@@ -135,6 +135,16 @@ def a_webhook_is_not_in_its_configuration(broken: Broken) -> None:
 def a_failing_webhook_lets_pods_pass(broken: Broken) -> None:
     hooks = broken.one(resources.MUTATING_WEBHOOKS, MUTATING_NAME)["webhooks"]
     next(one for one in hooks if one["name"] == "mpod.kb.io")["failurePolicy"] = "Ignore"
+
+
+@fault("break-glass", ERROR, f"{SYSTEM}/{break_glass.RECORD}", "run without quota", "glass off")
+def the_glass_is_broken(broken: Broken) -> None:
+    broken.more["glass"] = break_glass.Status(since="2026-03-01T11:00:00Z")
+
+
+@fault("break-glass", WARNING, "of the kubeconfig", "let 2 run outside of quota: ml/a", "status")
+def an_administrator_let_pods_run(broken: Broken) -> None:
+    broken.more["glass"] = break_glass.Status(outside=("ml/a", "ml/job/b"))
 
 
 @pytest.fixture
