@@ -75,13 +75,13 @@ def _fit(count: int) -> str:
 def without_node(resource: str, flavor: str, amount: int, queue: str, since: str) -> str:
     """Return that pods without a node hold quota, without a full stop.
 
-    ``4 nvidia.com/gpu in flavor a100 are held by pods of ClusterQueue ml that are on no node,
-    since 2026-01-02T03:04:05Z``
+    ``4 nvidia.com/gpu in flavor a100 are held by pods of ClusterQueue ml that are on no node;
+    the oldest was admitted at 2026-01-02T03:04:05Z``
     """
     amount_text = quantity.in_words(resource, amount)
     return (
         f"{amount_text} {resource} in flavor {flavor} {'is' if amount == 1 else 'are'} held by"
-        f" pods of ClusterQueue {queue} that are on no node, since {since}"
+        f" pods of ClusterQueue {queue} that are on no node; the oldest was admitted at {since}"
     )
 
 

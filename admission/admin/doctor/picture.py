@@ -137,7 +137,7 @@ class Picture:
     secret: Mapping[str, bytes] = field(default_factory=dict)
     served: bytes = b""
     overload: Overload = Overload()
-    glass: break_glass.Status = break_glass.Status()
+    glass: break_glass.Status = field(default_factory=break_glass.Status)
 
     @property
     def namespace(self) -> str:
