@@ -61,7 +61,7 @@ def test_all_say_the_same_of_a_pod_that_is_admitted_and_on_no_node() -> None:
     assert tile(made) == "3"
     assert metric() == 3
     (finding,) = told_by_doctor(made, 10)
-    assert finding.startswith(f"{SAID}, since 20")
+    assert finding.startswith(f"{SAID}; the oldest was admitted at 20")
     assert any(note.startswith(SAID) for note in why.explain(made.store, "ml", "second").notes)
     assert any(
         note.startswith(SAID) for note in why.explain(made.store, "", "clusterqueue/gpus").notes

@@ -418,7 +418,7 @@ def a_cluster_queue_is_inactive(broken: Broken) -> None:
 
 
 @fault("quota-without-node", WARNING, "research", "4 nvidia.com/gpu in flavor a100 are held by "
-       "pods of ClusterQueue research that are on no node; the oldest was ", "kubectl gpu who")  # fmt: skip
+       "pods of ClusterQueue research that are on no node; ", "kubectl gpu who")  # fmt: skip
 def pods_of_a_queue_have_no_node(broken: Broken) -> None:
     held = {"name": "nvidia.com/gpu", "total": "4", "since": at(600)}
     listed = [{"name": "a100", "resources": [held]}]
