@@ -87,7 +87,7 @@ class LargestNode(NamedTuple):
     """What a pod asks of one node, which is more than any node of a flavor has.
 
     Attributes:
-        resource: the device that the pod asks for.
+        resource: the one that the pod asks for.
         flavor: flavor of the nodes.
         asks: amount that one pod asks for.
         has: the most that one node of the flavor has, sick devices included.
@@ -383,7 +383,7 @@ class NoPlace:
         count: number of pods that need a node.
         fitting: how many of them nodes could take.
         resource: the device that the pods ask for most of; of pods without devices another
-            resource.
+            resource. Where no node has enough of it, or of another one, it is that one.
         asks: amount of it that one pod asks for.
         free: amount of it that is free, over all nodes that could take such a pod.
         hole: the node of these with most of it free; None where no node could ever take one.

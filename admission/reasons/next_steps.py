@@ -134,7 +134,7 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.EXCEEDS_LARGEST_NODE: CatalogueEntry(
             "One of its pods asks for more than any node has",
-            "create it again with more pods that ask for less each, or have a larger node added",
+            "create it again with pods that ask for less each, or have a larger node added",
         ),
         Code.EXCEEDS_NODES: CatalogueEntry(
             "Its pods do not all fit on the nodes, even once these are empty",

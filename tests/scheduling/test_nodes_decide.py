@@ -868,10 +868,14 @@ CPU = ResourceName("cpu")
 
 
 def two_groups(
-    *nodes: Node, gpus: int = 24, beside: ResourceName = CPU, **placements: Enforcement
+    *nodes: Node,
+    gpus: int = 24,
+    beside: ResourceName = CPU,
+    beside_quota: int = 64,
+    **placements: Enforcement,
 ) -> Cluster:
     """A queue of GPUs in a flavor, and of cpu in one whose nodes are all nodes."""
-    quotas = [group({"any": {beside: (64,)}}), group({"a": {GPU: (gpus,)}})]
+    quotas = [group({"any": {beside: (beside_quota,)}}), group({"a": {GPU: (gpus,)}})]
     queue = cluster_queue("q", groups=quotas)
     flavors = (
         model.ResourceFlavor(name=FlavorName("any"), placement=placements.get("any")),
@@ -938,6 +942,39 @@ def test_a_pod_larger_than_every_node_is_too_big_whatever_quota_of_another_group
     assert isinstance(wait.why, NoFlavor)
     message = sentences.waiting(wait.why, "q", shortages=wait.shortages).message
     assert message == "Too big: a pod asks 12 a, the largest node has 8."
+    read = reading.of_condition(wait.reason, kueue.message(wait.why))
+    assert isinstance(read, NoFlavor)
+    assert sentences.waiting(read, "q").message == message
+
+
+@pytest.mark.parametrize(
+    ("sizes", "asks", "said"),
+    [
+        ([(8, 64)], (1, 65), "a pod asks 65 zinc of a, the largest node has 64."),
+        ([(8, 64), (4, 99)], (8, 70), "a pod asks 70 zinc of a, the largest node has 64."),
+        ([(8, 64), (4, 99)], (9, 100), "a pod asks 9 a, the largest node has 8."),
+        ([(8, 64), (4, 99)], (4, 100), "a pod asks 100 zinc of a, the largest node has 99."),
+    ],
+    ids=["of one node", "of the nodes with enough GPUs", "GPUs first", "of all nodes"],
+)
+def test_a_pod_is_too_big_by_what_no_node_has_enough_of(
+    sizes: list[tuple[int, int]], asks: tuple[int, int], said: str
+) -> None:
+    other = ResourceName("zinc")
+    nodes = [
+        replace(machine(f"n{n}", gpus), amounts={GPU: gpus, other: amount})
+        for n, (gpus, amount) in enumerate(sizes)
+    ]
+    big = with_cpu("big", asks[0], beside=other)
+    (pods,) = big.pod_sets
+    requests = {GPU: asks[0], other: asks[1]}
+    assert pods.needs is not None
+    needs = replace(pods.needs, requests=tuple(sorted(requests.items())))
+    big = replace(big, pod_sets=(replace(pods, requests=requests, needs=needs),))
+    wait = why(two_groups(*nodes, gpus=64, beside=other, beside_quota=1000), big)
+    assert isinstance(wait.why, NoFlavor)
+    message = sentences.waiting(wait.why, "q", shortages=wait.shortages).message
+    assert message == f"Too big: {said}"
     read = reading.of_condition(wait.reason, kueue.message(wait.why))
     assert isinstance(read, NoFlavor)
     assert sentences.waiting(read, "q").message == message

@@ -853,18 +853,19 @@ class NodeLedger:
     def why(self, want: Want, *, is_joint: bool = False) -> NoPlace:
         """Return why pods cannot be on nodes now."""
         rooms = self.rooms(want.shape)
+        resource, largest = rooms.lacking() or (rooms.resource, None)
         return NoPlace(
             flavors=want.flavors,
             pod_set=want.pod_set,
             count=want.count,
             fitting=rooms.fitting(want.count, self.labels),
-            resource=rooms.resource,
-            asks=dict(want.shape.needs.requests).get(rooms.resource, 0),
+            resource=resource,
+            asks=dict(want.shape.needs.requests).get(resource, 0),
             free=rooms.free,
             hole=rooms.hole(),
             refusals=tuple(sorted((str(why), n) for why, n in rooms.refused.items() if n)),
             is_joint=is_joint,
-            largest=rooms.largest(),
+            largest=largest,
             together=want.shape.needs.jointly if is_joint else want.shape.needs.together,
             at_most=rooms.at_most(want.count, self.labels),
         )

@@ -48,7 +48,7 @@ class Rooms:
         """Nodes that take such pods and have devices that are sick."""
         self._holes: list[tuple[int, str]] = []
         self._by_room: dict[int, list[str]] = {}
-        self._largest: int | None = None
+        self._lacking: tuple[str, int] | None = None
 
     @property
     def takers(self) -> int:
@@ -67,7 +67,7 @@ class Rooms:
         before = self._judged.get(name)
         refused = before[1] if before is not None else None
         if before is None or before[0] is not node:
-            self._largest = None
+            self._lacking = None
             if before is not None:
                 self._count_refusal(refused, -1)
                 del self._judged[name]
@@ -116,19 +116,32 @@ class Rooms:
         if room != before:
             heapq.heappush(self._by_room.setdefault(room, []), name)
 
-    def largest(self) -> int | None:
-        """Return the most that a node has of the resource, where all are too small; else None."""
+    def lacking(self) -> tuple[str, int] | None:
+        """Return the resource of which no node has enough for a pod, and the most that one has.
+
+        The resource that counts comes first. Of each next one only the nodes count that have
+        enough of those before it: where one node lacks memory and another one devices, it is the
+        memory of the nodes with enough devices. None where not all nodes are too small.
+        """
         if self._free or {why for why, n in self.refused.items() if n} != {
             predicate.NodeRefusal.SIZE
         }:
             return None
-        if self._largest is None:
-            self._largest = max(
-                node.amounts.get(self.resource, 0)
+        if self._lacking is None:
+            nodes = [
+                node
                 for node, refused in self._judged.values()
                 if refused is predicate.NodeRefusal.SIZE
-            )
-        return self._largest
+            ]
+            in_order = sorted(self.shape.needs.requests, key=lambda ask: ask[0] != self.resource)
+            for resource, asks in in_order:
+                has_enough = [node for node in nodes if node.amounts.get(resource, 0) >= asks]
+                if not has_enough:
+                    has = max(node.amounts.get(resource, 0) for node in nodes)
+                    self._lacking = resource, has
+                    break
+                nodes = has_enough
+        return self._lacking
 
     def hole(self) -> NodeFree | None:
         """Return the node with most of the resource free; None where no node takes such pods."""
