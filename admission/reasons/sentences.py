@@ -105,6 +105,7 @@ class Lack(NamedTuple):
         is_all_elsewhere: whether that is all of it.
         promised_to: ClusterQueues and Cohorts that it is promised to.
         holders: ClusterQueues with what they use, largest first.
+        hold_more: whether that is more than the ClusterQueue itself could ever take.
         never: whether it asks for more than it could ever take.
         exists_not: whether it would fit if all existed that is promised.
         borrower: ClusterQueue or Cohort whose borrowing limit alone stands in the way; empty for
@@ -122,6 +123,7 @@ class Lack(NamedTuple):
     is_all_elsewhere: bool = False
     promised_to: tuple[str, ...] = ()
     holders: tuple[tuple[str, str], ...] = ()
+    hold_more: bool = False
     never: bool = False
     exists_not: bool = False
     borrower: str = ""
@@ -190,7 +192,8 @@ def waits_for_quota(
     limits = _limits(lacks)
     holders = of_resource[0].holders if len(of_resource) == 1 else ()
     users = listed(f"{name(queue)} ({used})" for queue, used in holders)
-    held_by = f"held by {users}" if users else ""
+    where = " in its Cohort" if of_resource[0].hold_more else ""
+    held_by = f"held{where} by {users}" if users else ""
     return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, *limits, held_by))
 
 
@@ -587,6 +590,7 @@ def _lack(shortage: Shortage) -> Lack:
             for queue, used in shortage.holders
             if used > 0
         ),
+        hold_more=sum(used for _, used in shortage.holders) + room > shortage.limit,
         never=_is_never(shortage),
         exists_not=room < shortage.requested <= amounts.add(room, withheld),
     )
