@@ -63,6 +63,8 @@ class Shortage:
         holders: ClusterQueues that use the resource, with their usage, largest first: those of
             the tree, or those below the borrowing limit that stands in the way.
         borrowing_limit: what alone stands in the way; None where more has to become free.
+        reclaimable: how much more than `available` a smaller request would get, as the
+            ClusterQueue preempts those that borrow its nominal quota.
     """
 
     pod_set: PodSetName
@@ -76,6 +78,7 @@ class Shortage:
     elsewhere: Elsewhere = NOT_ELSEWHERE
     holders: tuple[tuple[ClusterQueueName, int], ...] = ()
     borrowing_limit: BorrowingLimit | None = None
+    reclaimable: int = 0
 
     @property
     def missing(self) -> int:

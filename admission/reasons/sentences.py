@@ -111,6 +111,8 @@ class Lack(NamedTuple):
         borrower: ClusterQueue or Cohort whose borrowing limit alone stands in the way; empty for
             none.
         may_borrow: the most that it may borrow.
+        smaller: the most that a smaller request would get, as the ClusterQueue takes back what
+            others borrow; empty where that is not more than is free.
     """
 
     resource: str
@@ -128,6 +130,7 @@ class Lack(NamedTuple):
     exists_not: bool = False
     borrower: str = ""
     may_borrow: str = ""
+    smaller: str = ""
 
     @property
     def need(self) -> str:
@@ -189,7 +192,7 @@ def waits_for_quota(
             f"the previous revision of Deployment {name(deployment)} holds quota: set maxSurge: 0"
         )
         return Text(Code.HELD_BY_PREVIOUS_REVISION, sentence(head, cause, at))
-    limits = _limits(lacks)
+    limits = [*_limits(lacks), *_smaller(of_resource)]
     holders = of_resource[0].holders if len(of_resource) == 1 else ()
     users = listed(f"{name(queue)} ({used})" for queue, used in holders)
     where = " in its Cohort" if of_resource[0].hold_more else ""
@@ -217,6 +220,14 @@ def _limits(lacks: Sequence[Lack]) -> list[str]:
             for lack in lacks
         )
     )
+
+
+def _smaller(lacks: Sequence[Lack]) -> list[str]:
+    """Return which smaller request would not wait."""
+    parts = [f"{lack.smaller} {_what_of(lack)}" for lack in lacks if lack.smaller]
+    if not parts:
+        return []
+    return [f"a request for at most {' or '.join(parts)} would take back what others borrow"]
 
 
 def _what_of(lack: Lack) -> str:
@@ -585,6 +596,9 @@ def _lack(shortage: Shortage) -> Lack:
         promised_to=promised.owners,
         borrower="" if (limit := shortage.borrowing_limit) is None else _borrower(limit),
         may_borrow="" if limit is None else quantity.in_words(resource, limit.amount),
+        smaller=quantity.in_words(resource, room + shortage.reclaimable)
+        if shortage.reclaimable
+        else "",
         holders=tuple(
             (queue, quantity.in_words(resource, used))
             for queue, used in shortage.holders

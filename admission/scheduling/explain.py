@@ -7,6 +7,7 @@ from typing import Final
 
 from admission.base.causes import Shortage
 from admission.base.names import FlavorResource, PodSetName, ResourceName
+from admission.scheduling import quota
 from admission.scheduling.heads import Head
 from admission.scheduling.hierarchy import CohortNode, QueueNode
 from admission.scheduling.nomination import NominatedHead
@@ -24,9 +25,24 @@ def requests(head: Head) -> tuple[tuple[PodSetName, Mapping[ResourceName, int]],
 def shortages(snapshot: Snapshot, nominee: NominatedHead) -> tuple[Shortage, ...]:
     """Return what was missing, with who holds it."""
     return tuple(
-        replace(shortage, holders=_holders(snapshot, nominee.queue, shortage))
+        replace(
+            shortage,
+            holders=_holders(snapshot, nominee.queue, shortage),
+            reclaimable=_reclaimable(snapshot, nominee.queue, shortage),
+        )
         for shortage in nominee.assignment.shortages
     )
+
+
+def _reclaimable(snapshot: Snapshot, queue: QueueNode, shortage: Shortage) -> int:
+    """Return how much more a smaller request would get; counted once per cycle and tree."""
+    root = queue.root()
+    fr = FlavorResource(shortage.flavor, shortage.resource)
+    borrowed = snapshot.borrowed.get((id(root), fr))
+    if borrowed is None:
+        leaves = root.leaves() if isinstance(root, CohortNode) else (queue,)
+        borrowed = snapshot.borrowed[id(root), fr] = quota.borrowed_by(leaves, fr)
+    return quota.reclaimable(queue, fr, borrowed)
 
 
 def _holders(snapshot: Snapshot, queue: QueueNode, shortage: Shortage) -> Holders:

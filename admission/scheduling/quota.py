@@ -6,7 +6,7 @@ plain integer that never saturates, so that adding and removing are exact invers
 Source: kueue pkg/cache/scheduler/resource_node.go, and cohort.go for the borrow height.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from admission.base import amount
 from admission.base.amount import UNLIMITED
@@ -14,6 +14,7 @@ from admission.base.causes import NOT_ELSEWHERE, Elsewhere
 from admission.base.names import FlavorResource, WorkloadKey
 from admission.scheduling import caps
 from admission.scheduling.hierarchy import CohortHierarchy, QueueNode, QuotaNode
+from admission.scheduling.model import PreemptionPolicy
 from admission.scheduling.reserving import ReservingWorkload
 
 
@@ -135,6 +136,27 @@ def _borrowable(node: QuotaNode, fr: FlavorResource, limit: int) -> int:
     lent = amount.subtract(node.subtree.get(fr, 0), kept)
     taken = max(0, node.usage.get(fr, 0) - kept)
     return amount.add(lent if lent == UNLIMITED else lent - taken, limit)
+
+
+def reclaimable(queue: QueueNode, fr: FlavorResource, borrowed: int) -> int:
+    """Return how much more than is available a ClusterQueue gets of its nominal quota.
+
+    It preempts those that borrow, whatever their priority; see `model.Preemption`.
+
+    Args:
+        queue: the ClusterQueue.
+        fr: flavor and resource.
+        borrowed: what others of its tree borrow.
+    """
+    if queue.spec.preemption.reclaim_within_cohort is not PreemptionPolicy.ANY:
+        return 0
+    unused = nominal(queue, fr) - queue.usage.get(fr, 0)
+    return max(0, min(unused - max(0, available(queue, fr)), borrowed))
+
+
+def borrowed_by(leaves: Iterable[QueueNode], fr: FlavorResource) -> int:
+    """Return what some ClusterQueues use beyond their nominal quota."""
+    return sum(max(0, leaf.usage.get(fr, 0) - nominal(leaf, fr)) for leaf in leaves)
 
 
 def limiting(node: QuotaNode, fr: FlavorResource, value: int) -> QuotaNode | None:

@@ -1,6 +1,6 @@
 """What pod sets ask for in each flavor of a ClusterQueue, beside what there is."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from admission.base.causes import BorrowingLimit, Shortage
 from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
@@ -83,6 +83,7 @@ def _shortage(
         withheld=quota.withheld(node, fr),
         holders=_holders(node, fr, node.root() if limiting is None else limiting),
         borrowing_limit=None if limiting is None else _borrowing_limit(limiting, fr),
+        reclaimable=quota.reclaimable(node, fr, quota.borrowed_by(_leaves(node), fr)),
     )
 
 
@@ -91,6 +92,11 @@ def _borrowing_limit(limiting: QuotaNode, fr: FlavorResource) -> BorrowingLimit:
     assert limit is not None
     assert isinstance(limiting, CohortNode | QueueNode)
     return BorrowingLimit(limiting.name, isinstance(limiting, CohortNode), limit)
+
+
+def _leaves(node: QueueNode) -> Iterable[QueueNode]:
+    root = node.root()
+    return root.leaves() if isinstance(root, CohortNode) else (node,)
 
 
 def _holders(

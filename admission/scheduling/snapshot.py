@@ -42,6 +42,7 @@ class Snapshot:
         past_usage: rank of a LocalQueue by its past usage; None if past usage does not count.
         removed: workloads that are taken out for the moment, by key.
         holders: who uses what in a tree, by root and flavor and resource, as far as asked.
+        borrowed: how much ClusterQueues use beyond their nominal quota, likewise.
         held_back: the part of usage that entries which wait have kept from those after them.
         places: nodes, and what is free there; it follows what is removed and added here.
     """
@@ -56,6 +57,7 @@ class Snapshot:
     past_usage: Callable[[LocalQueueKey], Rank] | None = None
     removed: dict[WorkloadKey, ReservingWorkload] = field(default_factory=dict)
     holders: dict[tuple[int, FlavorResource], Holders] = field(default_factory=dict)
+    borrowed: dict[tuple[int, FlavorResource], int] = field(default_factory=dict)
     held_back: dict[tuple[ClusterQueueName, FlavorResource], int] = field(default_factory=dict)
     places: PodPlaces = field(default_factory=PodPlaces)
     _budgets: dict[WorkloadKey, StepBudget] = field(default_factory=dict)

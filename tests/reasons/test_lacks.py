@@ -49,13 +49,31 @@ def test_of_two_pod_sets_that_lack_the_same_the_larger_request_is_told() -> None
         assert lack.asks == "5"
 
 
+def test_a_smaller_request_that_would_take_back_borrowed_quota_is_told() -> None:
+    shortage = short(GPU, "a100", 16, available=1, limit=24, reclaimable=9)
+    text = sentences.of_shortages([shortage], "research", place="1st")
+    assert text.message == (
+        "Waits: needs 16 a100, 1 free of 24; 1st in queue research; a request for at most 10 a100"
+        " would take back what others borrow."
+    )
+
+
+def test_holders_of_more_than_the_queue_can_reach_are_told_as_those_of_the_cohort() -> None:
+    for limit, where in ((17, ""), (12, " in its Cohort")):
+        shortage = short(GPU, "a100", 4, available=0, limit=limit, holders=HOLDERS)
+        text = sentences.of_shortages([shortage], "research")
+        assert text.message == (
+            f"Waits: needs 4 a100, 0 free of {limit}; held{where} by serving (9), research (8)."
+        )
+
+
 HOLDERS = ((ClusterQueueName("serving"), 9), (ClusterQueueName("research"), 8))
 
 
 @pytest.mark.parametrize(
     ("limit", "expected"),
     [
-        (None, "held by serving (9), research (8)"),
+        (None, "held in its Cohort by serving (9), research (8)"),
         (("research", False, 2), "queue research may borrow 2 a100 at most; held by research (8)"),
         (("research", False, 0), "queue research may borrow no a100; held by research (8)"),
         (("ml", True, 2), "Cohort ml may borrow 2 a100 at most; held by research (8)"),

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from admission.base.conditions import WaitReason
 from admission.reasons import kueue
 from tests.builders.scheduling import ANY, LOWER, NEWER, cluster_queue, cohort, holding, waiting
 from tests.scheduling.worlds import evicted, waits, world
@@ -280,3 +283,64 @@ def test_a_strict_queue_needs_no_sticky_preemptor():
     made.add(waiting("later", "solo", 5, priority=9))
 
     assert made.active("solo") == ["later", "first"]
+
+
+_NUMBERS = st.integers(0, 6)
+
+
+@given(
+    nominal=st.tuples(_NUMBERS, _NUMBERS, _NUMBERS),
+    used=st.tuples(_NUMBERS, st.lists(st.integers(1, 3), max_size=6), st.integers(0, 3)),
+    limits=st.tuples(st.none() | _NUMBERS, st.none() | _NUMBERS),
+    asks=st.integers(1, 13),
+)
+def test_the_smaller_request_that_is_told_takes_back_what_others_borrow(
+    nominal: tuple[int, int, int],
+    used: tuple[int, list[int], int],
+    limits: tuple[int | None, int | None],
+    asks: int,
+) -> None:
+    """The first is the most that it may borrow, the second the most that others may lend it."""
+    borrowing, lending = limits
+    objects = [
+        cluster_queue("amber", nominal[0], borrowing, cohort="q", reclaim=ANY),
+        cluster_queue("beryl", nominal[1], None, lending, cohort="q"),
+        cluster_queue("coral", nominal[2], cohort="q"),
+        *([holding("a", "amber", used[0], priority=99)] if used[0] else []),
+        *(holding(f"b{n}", "beryl", size) for n, size in enumerate(used[1])),
+        *([holding("c", "coral", used[2])] if used[2] else []),
+    ]
+    wait = waits(world(*objects, waiting("new", "amber", asks)).cycle()).get("new")
+    if wait is None or wait.reason != WaitReason.WAITING_FOR_QUOTA:
+        return
+    (shortage,) = wait.shortages
+    if not shortage.reclaimable:
+        return
+    smaller = (shortage.available + shortage.reclaimable) // 1000
+    result = world(*objects, waiting("new", "amber", smaller)).cycle()
+    assert waits(result)["new"].reason == "WaitingForPreemptedWorkloads"
+
+
+@pytest.mark.parametrize(
+    ("policy", "held", "more"),
+    [(ANY, (0, 8), 4), (LOWER, (0, 8), 0), (ANY, (2, 6), 2), (ANY, (0, 6), 2), (ANY, (4, 4), 0)],
+    ids=["all is borrowed", "only lower priorities", "part of it", "part is free", "own use"],
+)
+def test_how_much_a_queue_would_take_back_is_told_beside_what_is_free(
+    policy: Any, held: tuple[int, int], more: int
+) -> None:
+    objects = (
+        cluster_queue("amber", 4, cohort="q", reclaim=policy),
+        cluster_queue("beryl", 4, cohort="q"),
+        *(
+            holding(name, name, cores)
+            for name, cores in zip(("amber", "beryl"), held, strict=True)
+            if cores
+        ),
+        waiting("new", "amber", 8),
+    )
+    (shortage,) = waits(world(*objects).cycle())["new"].shortages
+    assert (shortage.available, shortage.reclaimable) == (
+        (8 - sum(held)) * 1000,
+        more * 1000,
+    )
