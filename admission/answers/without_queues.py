@@ -76,16 +76,15 @@ def amounts(
     Args:
         requested: by pod set and resource.
         message: of the condition QuotaReserved of the Workload.
-        queue: its LocalQueue, whose status names the flavors.
+        queue: its LocalQueue, whose status names the flavors where the message names none.
     """
     told_by_pair = {
         (pair_of_amounts.flavor, pair_of_amounts.resource): pair_of_amounts
         for pair_of_amounts in reading.told_amounts(message)
     }
     nominal = None if queue is None else queue_status.nominal(queue.status.nominal_quota)
-    pairs = {(pair.flavor, pair.resource): None for pair in _pairs(queue)} | dict.fromkeys(
-        told_by_pair
-    )
+    # Of a flavor that the condition does not name, it is not known whether its nodes take the pods.
+    pairs = list(told_by_pair) or [(pair.flavor, pair.resource) for pair in _pairs(queue)]
     for requests in requested.values():
         for flavor, resource in pairs:
             if resource not in requests:

@@ -70,6 +70,21 @@ def table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: 
     return [line[:width] if width else line for line in lines]
 
 
+UNKNOWN: Final = "?"
+
+
+def without_unknown(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]
+) -> tuple[list[TableColumn], list[list[str]]]:
+    """Return columns and rows without the columns of which nothing is known in any row."""
+    kept = [
+        index
+        for index in range(len(columns))
+        if not rows or any(row[index] != UNKNOWN for row in rows)
+    ]
+    return [columns[index] for index in kept], [[row[index] for index in kept] for row in rows]
+
+
 def with_texts(lines: Sequence[str], texts: Sequence[str], width: int) -> Iterator[str]:
     """Yield the lines of a table, each row with a text below it where there is one.
 

@@ -76,9 +76,8 @@ def _lines(answer: Answer, width: int, *, is_wide: bool) -> Iterator[str]:
         yield from tables.sentence(f"  {head:<{size}}  {text}", width, " " * (size + 4))
     if answer.numbers:
         yield ""
-        yield from tables.table(
-            _QUOTA, [_quota_row(numbers) for numbers in _shortest_first(answer)], width
-        )
+        rows_of_quota = [_quota_row(numbers) for numbers in _shortest_first(answer)]
+        yield from tables.table(*tables.without_unknown(_QUOTA, rows_of_quota), width)
     if answer.parts:
         yield ""
         shown = answer.parts[:_PARTS_SHOWN]

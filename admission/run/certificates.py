@@ -34,6 +34,8 @@ AUTHORITY: Final = "authority"
 _LONGEST_ROUND_SECONDS: Final = 60.0
 _SHORTEST_ROUND_SECONDS: Final = 0.5
 _ROUNDS_IN_A_LIFE: Final = 60
+_MOST_DOUBLINGS: Final = 7
+"""Of the pause after rounds that failed; then it is as long as the longest."""
 _LONGEST_LOOK_SECONDS: Final = 30.0
 _LONGEST_SETTLING_SECONDS: Final = 300.0
 """After so long every API server has the caBundle that one of them has."""
@@ -168,6 +170,7 @@ class Rotation:
         self._directory = directory
         self._trusted_since: dict[str, float] = {}
         self._problem = ""
+        self._failures = 0
         self._content: Mapping[str, bytes] = {}
         self._end: datetime | None = None
         self._reminded: datetime | None = None
@@ -361,13 +364,23 @@ class Rotation:
         except (RenewalError, OSError) as error:
             self._tell_problem(str(error))
         else:
-            self._problem, self._reminded = "", None
-        return self.pause_seconds()
+            self._problem, self._reminded, self._failures = "", None, 0
+            return self.pause_seconds()
+        return self._retry_seconds()
 
     def _failed(self, error: Exception) -> float:
         self._log.error("certificates not renewed", exc_info=error)
         self._tell_problem(str(error))
-        return self.pause_seconds()
+        return self._retry_seconds()
+
+    def _retry_seconds(self) -> float:
+        """Return when to try again: soon, as others may have written an object meanwhile.
+
+        After an installation the API server writes the status of each CustomResourceDefinition.
+        """
+        pause: float = _SHORTEST_ROUND_SECONDS * 2**self._failures
+        self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
+        return min(pause, self.pause_seconds())
 
     def _is_expiring(self) -> bool:
         """Return whether the end of the certificate is near."""

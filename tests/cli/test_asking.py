@@ -568,7 +568,8 @@ def test_why_names_to_a_team_the_roles_that_would_show_more_in_one_note(
         lines = team.lines("why", "workload/small", "-n", "ml")
     finally:
         world.store.delete(resources.WORKLOADS, "small", "ml")
-    assert cells(lines[6]) == ["a100", GPU, "1", "0", "?", "2", "?"]
+    assert cells(lines[5]) == ["FLAVOR", "RESOURCE", "ASKS", "FREE", "OWN"]
+    assert cells(lines[6]) == ["a100", GPU, "1", "0", "2"]
     assert lines[-2] == (
         "note: ClusterQueues, Cohorts are not shown: you may not list them; shown by ClusterRoles "
         "gpu-admission-{clusterqueue,cohort}-viewer-role"

@@ -58,7 +58,7 @@ def test_what_waits_for_quota_and_fits_no_node_is_too_big() -> None:
     assert note == f"{TOO_BIG}."
     found = why.explain(made.store, "ml", "big")
     assert (found.reason, found.message) == (Code.EXCEEDS_LARGEST_NODE, f"{TOO_BIG}.")
-    assert found.advice.startswith("create it again with more pods")
+    assert found.advice.startswith("create it again with pods that ask for less")
 
 
 def test_what_fits_no_node_is_too_big_in_the_queues_that_init_makes() -> None:

@@ -129,7 +129,7 @@ class Move:
         """Afterwards there is no way back, and what is left of Kueue may go."""
         for _ in range(2):
             told = self.migrate("--finish")
-            assert told.startswith("done: there is no way back any more")
+            assert "\ndone: there is no way back any more" in told
             assert f"kubectl delete namespace {NAMESPACE}" in told
         done = self.run("--undo")
         assert done.returncode == 1

@@ -63,7 +63,7 @@ def test_the_webhook_of_applied_manifests_is_asked_where_the_command_says(tmp_pa
 
         first, wait = done.stdout.partition("next:")[2].strip().splitlines()[:2]
         assert wait.strip().startswith("kubectl wait"), "it succeeds once nodes take the pods"
-        program, *arguments = shlex.split(first)
+        program, *arguments = shlex.split(first, comments=True)
         kubectl = [str(build.folder() / program), "--kubeconfig", system.kubeconfig, *arguments]
         patched = subprocess.run(kubectl, check=False, capture_output=True, text=True)
         assert patched.returncode == 0, patched.stderr

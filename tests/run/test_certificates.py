@@ -281,6 +281,24 @@ def test_rounds_follow_each_other_as_the_lifetimes_demand(
     assert made.pause_seconds() == seconds
 
 
+def test_a_round_that_failed_is_tried_again_soon_and_then_less_and_less_often(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise errors.make(409, "the object has been modified", reason="Conflict")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.api, "get", refuse)
+        pauses = [world.rotation._round() for _ in range(9)]
+    longest = world.rotation.pause_seconds()
+    assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
+    assert pauses[-1] == longest
+    assert world.rotation._round() == longest
+    with monkeypatch.context() as patched:
+        patched.setattr(world.api, "get", refuse)
+        assert world.rotation._round() == 0.5
+
+
 # ------------------------------------------------------------------------------- what is served
 
 

@@ -181,8 +181,14 @@ class Picture:
 
     @cached_property
     def local_queues(self) -> tuple[LocalQueue, ...]:
-        """Return the LocalQueues that can be read."""
-        return _views(self.of(resources.LOCAL_QUEUES), LocalQueue)
+        """Return the LocalQueues that can be read and whose namespace is not being deleted."""
+        leaving = {
+            namespace["metadata"]["name"]
+            for namespace in self.of(resources.NAMESPACES)
+            if namespace["metadata"].get("deletionTimestamp")
+        }
+        listed = _views(self.of(resources.LOCAL_QUEUES), LocalQueue)
+        return tuple(queue for queue in listed if queue.metadata.namespace not in leaving)
 
     @cached_property
     def flavors(self) -> Mapping[str, ResourceFlavor]:

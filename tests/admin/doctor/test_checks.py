@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from admission.admin import break_glass, holding, manifests, operators
-from admission.admin.doctor import checks
+from admission.admin.doctor import checks, queues
 from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.findings import Severity
 from admission.admin.doctor.picture import Overload, Trial
@@ -1006,6 +1006,14 @@ def the_api_server_refuses_ours(broken: Broken) -> None:
 
 
 # ------------------------------------------------------------------------------------------ tests
+
+
+def test_a_local_queue_of_a_namespace_that_is_being_deleted_is_no_finding(broken: Broken) -> None:
+    a_local_queue_leads_nowhere(broken)
+    namespaces = broken.objects[resources.NAMESPACES]
+    team = next(each for each in namespaces if each["metadata"]["name"] == "team")
+    team["metadata"]["deletionTimestamp"] = at(5)
+    assert not list(queues.local_queues(broken.picture()))
 
 
 def test_a_healthy_cluster_has_no_finding(broken: Broken) -> None:
