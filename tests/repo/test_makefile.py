@@ -106,10 +106,14 @@ def without_make() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
 
 
-def test_the_two_main_commands_are_on_the_readmes_first_screen():
+def test_the_demo_is_on_the_readmes_first_screen():
     first_screen = "\n".join((tree.ROOT / "README.md").read_text().splitlines()[:40])
     assert "make demo" in first_screen
-    assert "make test" in first_screen
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_whoever_changes_the_program_is_told_how_to_run_the_tests(name):
+    assert "test" in commands(tree.ROOT / name)
 
 
 def test_the_check_of_a_commit_runs_lint_and_test():
