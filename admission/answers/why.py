@@ -581,6 +581,10 @@ def _of_workload(
     is_waiting = not admission and state in {State.WAITING, State.EVICTED}
     if in_full and state is not State.FINISHED:
         answer = _with_class_without_effect(api, answer, subject, workload)
+    limit = workload.get("spec", {}).get("maximumExecutionTimeSeconds")
+    if limit and (state is State.ADMITTED or text.reason == Code.DEACTIVATED):
+        note = f"it may run for {limit}s in all: label {names.MAX_EXEC_TIME_LABEL}"
+        answer = replace(answer, notes=(*answer.notes, note))
     if in_full and state is State.EVICTED:
         answer = _with_preemptor(api, answer)
     if not in_full or not is_waiting or not queue:
@@ -736,7 +740,7 @@ def _with_preemptor(api: Api, answer: Answer) -> Answer:
     if not isinstance(lost, causes.Preempted) or not lost.job_uid:
         return answer
     selector = f"{names.JOB_UID_LABEL}={lost.job_uid}"
-    listed: list[Document] = []
+    listed: Sequence[Document] = ()
     for namespace in ("", answer.namespace):
         with suppress(errors.ForbiddenError):
             listed = api.list(resources.WORKLOADS, namespace, label_selector=selector).items

@@ -83,7 +83,7 @@ def amounts(
         for pair_of_amounts in reading.told_amounts(message)
     }
     nominal = None if queue is None else queue_status.nominal(queue.status.nominal_quota)
-    # Of a flavor that the condition does not name, it is not known whether its nodes take the pods.
+    # Whether nodes of a flavor that the condition does not name take the pods is not known.
     pairs = list(told_by_pair) or [(pair.flavor, pair.resource) for pair in _pairs(queue)]
     for requests in requested.values():
         for flavor, resource in pairs:

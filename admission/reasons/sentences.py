@@ -666,8 +666,13 @@ def text(reason: Why, cluster_queue: str = "") -> Text:
             head = "Waits: admission is paused by an administrator; it keeps its place"
             return Text(Code.ADMISSION_PAUSED, sentence(head))
         case causes.Deactivated():
-            cause = f", {reason.cause}" if reason.cause else " (spec.active)"
-            return Text(Code.DEACTIVATED, sentence(f"Stopped: it is deactivated{cause}"))
+            if reason.cause.startswith(_RAN_TOO_LONG):
+                limit = reason.cause.removeprefix(_RAN_TOO_LONG)
+                head = f"Stopped for good: it has run as long as it may{limit}"
+            else:
+                cause = f", {reason.cause}" if reason.cause else " (spec.active)"
+                head = f"Stopped: it is deactivated{cause}"
+            return Text(Code.DEACTIVATED, sentence(head))
         case causes.Gated():
             head = f"Waits: held by the admission gate {name(reason.gates)}"
             return Text(Code.ADMISSION_GATED, sentence(head))
@@ -829,6 +834,7 @@ def stated(reason: str, message: str) -> Text:
     return Text(code, sentence(_IN_WORKLOAD.sub("", message) or reason or "Waits"))
 
 
+_RAN_TOO_LONG: Final = kueue.execution_time_exceeded("").message
 _IN_WORKLOAD: Final = re.compile(r"^spec\.podSets\[\d+\]\.template\.")
 """Where in a Workload a field stands that people know from the pod."""
 

@@ -255,8 +255,8 @@ def held_until_queued(kind: str, context: Context, lister: Lister) -> str:
 def kept_waiting(kind: str, queue: str) -> str:
     """Return the warning about an update that says that a waiting owner runs."""
     return (
-        f"The {kind} stays suspended: it starts when LocalQueue {queue} admits it. Leave suspend"
-        " out of what is applied"
+        f"The {kind} stays suspended: only LocalQueue {queue} starts it, and not once it was"
+        f" stopped for good. See: kubectl gpu why {kind.lower()}/NAME"
     )
 
 
@@ -586,10 +586,10 @@ def _behind(
     ]
     if _goes_past(queue) and not _is_capped(queue) and _has_room(demands, queue, lister):
         return
-    others = "1 other waits" if waiting == 1 else f"about {_rounded(waiting)} others wait"
+    line_text = "1 other waits" if waiting == 1 else f"about {_rounded(waiting)} others wait"
     yield (
-        f"May wait: {others} in ClusterQueue {queue.metadata.name}; the same or a higher priority"
-        f" goes first. See: kubectl gpu queue {line}"
+        f"May wait: {line_text} in ClusterQueue {queue.metadata.name}; the same or a higher"
+        f" priority goes first. See: kubectl gpu queue {line}"
     )
 
 

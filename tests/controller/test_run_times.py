@@ -78,7 +78,7 @@ def test_the_time_of_earlier_admissions_counts_towards_the_maximum_run_time(stop
     assert not test_jobs.is_running(world)
     assert not test_jobs.workload(world).spec.active
     said = why.explain(world.store, "ml", "job/train").message
-    assert said == "Stopped: it is deactivated, exceeding the maximum execution time."
+    assert said == "Stopped for good: it has run as long as it may."
 
 
 def test_nobody_runs_for_longer_than_the_cluster_queue_lets_them() -> None:

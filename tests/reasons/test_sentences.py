@@ -263,7 +263,7 @@ def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
         (causes.Deactivated(), Code.DEACTIVATED,
          "Stopped: it is deactivated (spec.active)."),
         (causes.Deactivated(kueue.execution_time_exceeded("").message), Code.DEACTIVATED,
-         "Stopped: it is deactivated, exceeding the maximum execution time."),
+         "Stopped for good: it has run as long as it may."),
         (causes.Gated("example.com/gate"), Code.ADMISSION_GATED,
          "Waits: held by the admission gate example.com/gate."),
         (causes.NotTried(), Code.PENDING_EVALUATION, "Waits: it has not been tried yet."),

@@ -302,7 +302,7 @@ def test_the_smaller_request_that_is_told_takes_back_what_others_borrow(
 ) -> None:
     """The first is the most that it may borrow, the second the most that others may lend it."""
     borrowing, lending = limits
-    objects = [
+    objects: list[Any] = [
         cluster_queue("amber", nominal[0], borrowing, cohort="q", reclaim=ANY),
         cluster_queue("beryl", nominal[1], None, lending, cohort="q"),
         cluster_queue("coral", nominal[2], cohort="q"),
@@ -329,7 +329,7 @@ def test_the_smaller_request_that_is_told_takes_back_what_others_borrow(
 def test_how_much_a_queue_would_take_back_is_told_beside_what_is_free(
     policy: Any, held: tuple[int, int], more: int
 ) -> None:
-    objects = (
+    objects: tuple[Any, ...] = (
         cluster_queue("amber", 4, cohort="q", reclaim=policy),
         cluster_queue("beryl", 4, cohort="q"),
         *(

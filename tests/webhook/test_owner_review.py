@@ -587,8 +587,8 @@ def test_an_owner_that_is_applied_again_while_it_waits_stays_suspended():
     assert jsonpatch.apply_patch(new, outcome.operations)["spec"]["suspend"] is True
     (warning,) = outcome.warnings
     assert warning == (
-        "The JobSet stays suspended: it starts when LocalQueue default admits it. Leave suspend"
-        " out of what is applied"
+        "The JobSet stays suspended: only LocalQueue default starts it, and not once it was"
+        " stopped for good. See: kubectl gpu why jobset/NAME"
     )
 
 
