@@ -574,22 +574,26 @@ def _several_instances(part: CreatedPods) -> Iterator[str]:
 def _behind(
     parts: Sequence[CreatedPods], queue: ClusterQueue, line: str, lister: Lister
 ) -> Iterator[str]:
-    """Yield about how many wait already, where that concerns it.
+    """Yield that it does not fit now, and about how many wait already, where that concerns it.
 
     A hint: others may go before them or come after, and the status may be a moment old.
     """
-    waiting = queue.status.pending_workloads or 0
-    if waiting <= 0:
-        return
     demands = [
         (part.pod, {r: part.count * v for r, v in _wanted(part.pod).items()}) for part in parts
     ]
-    if _goes_past(queue) and not _is_capped(queue) and _has_room(demands, queue, lister):
+    waiting, name = queue.status.pending_workloads or 0, queue.metadata.name
+    has_room = not _is_capped(queue) and _has_room(demands, queue, lister)
+    if has_room and (_goes_past(queue) or waiting <= 0):
+        return
+    little = "" if has_room else f"less is free in ClusterQueue {name} than it asks for"
+    if waiting <= 0:
+        yield _cut(f"May wait: {little}. See: kubectl gpu queue {line}")
         return
     line_text = "1 other waits" if waiting == 1 else f"about {_rounded(waiting)} others wait"
-    yield (
-        f"May wait: {line_text} in ClusterQueue {queue.metadata.name}; the same or a higher"
-        f" priority goes first. See: kubectl gpu queue {line}"
+    where = f"{little}, and {line_text}" if little else f"{line_text} in ClusterQueue {name}"
+    yield _cut(
+        f"May wait: {where}; the same or a higher priority goes first. See: kubectl gpu queue"
+        f" {line}"
     )
 
 

@@ -91,9 +91,13 @@ SITUATIONS = {
     "others wait": Situation(
         pending=37, reserved=100,
         said=(
-            "May wait: about 40 others wait in ClusterQueue gpus; ",
-            "the same or a higher priority goes first. See: kubectl gpu queue team-a/team",
+            "May wait: less is free in ClusterQueue gpus than it asks for, and about 40 others ",
+            "wait; the same or a higher priority goes first. See: kubectl gpu queue team-a/team",
         ),
+    ),
+    "nobody waits, and nothing is free": Situation(
+        reserved=100,
+        said=("May wait: less is free in ClusterQueue gpus than it asks for. See: kubectl gpu ",),
     ),
     "a queue that is not there": Situation(
         queue="x", local_queues=("a", "b"),
@@ -294,7 +298,9 @@ def test_what_a_controller_makes_is_not_warned_about() -> None:
 def test_how_many_wait_is_told_as_exactly_as_it_stays(pending: int, shown: str) -> None:
     one = Situation(pending=pending, reserved=100)
     (text,) = said(webhook(one), created("Pod", one))
-    assert text.startswith(f"May wait: {shown} in ClusterQueue gpus;")
+    assert text.startswith(
+        f"May wait: less is free in ClusterQueue gpus than it asks for, and {shown};"
+    )
 
 
 def test_pods_of_an_owner_that_serves_which_no_flavor_can_hold_are_told_before_they_come() -> None:
