@@ -24,7 +24,9 @@ etcd takes 1.5 MiB for an object: 4,096 containers of 384 bytes. Kubernetes 1.36
 
 _NANO: Final = 10**9
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
-_INTEGER: Final = "must be an integer"
+_INTEGER: Final = (
+    "must be an integer; for a part of a GPU see docs/guides/mig-memory-and-shares.md"
+)
 _LIMIT_NEEDED: Final = "Limit must be set for non overcommitable resources"
 
 
@@ -104,7 +106,9 @@ def _container_errors(
 ) -> Iterable[FieldError]:
     for member, stated in (("limits", container.limits), ("requests", container.requests)):
         for name, value in stated.items():
-            if managed.matches(name):
+            # The API server copies limits into requests: nobody wrote it twice.
+            is_copied = member == "requests" and container.limits.get(name) == value
+            if managed.matches(name) and not is_copied:
                 yield from _value_errors(path.child(member).key(name), name, str(value))
     for name, value in container.requests.items():
         if managed.matches(name):
