@@ -109,7 +109,7 @@ def test_what_a_job_asks_and_what_is_free_follow_from_its_own_condition(team: Te
         "LocalQueue default holds 4 a100; 1 Workload waits in it",
         "what is free is as of the last time that it was tried, and may be less now",
     )
-    assert answer.advice == "wait, or ask for less"
+    assert answer.advice == "wait, or ask for less; what your team holds: kubectl gpu who -n ml"
 
 
 def test_what_can_never_be_given_is_told_as_the_condition_has_it(team: Team) -> None:
