@@ -356,7 +356,7 @@ BORROWER = (
         (BORROWERS, [3], "Cohort mid may borrow 4 cpu of std at most; held by b (6), a (4)."),
         (BORROWER, [3], "queue a may borrow 2 cpu of std at most; held by a (4)."),
         (BORROWER, [2, 1], None),
-        (BORROWER, [3, 3], "held by b (6), a (4)."),
+        (BORROWER, [3, 3], "held in its Cohort by b (6), a (4)."),
     ],
     ids=["of a cohort", "of the queue", "each fits", "two that are too much together"],
 )
