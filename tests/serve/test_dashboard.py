@@ -1,6 +1,7 @@
 """The dashboard over HTTP: who sees what, how one signs in, and how large pages get."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -228,6 +229,29 @@ def test_a_week_of_gpu_time_is_shown_to_those_who_may_read_the_records(board):
     board.reviews.allowed.discard("list configmaps gpu-admission-system")
     board = Dashboard(*set(everything()) - {"list configmaps gpu-admission-system"}).sign_in()
     assert "you may not list the ConfigMaps of namespace gpu-admission-system" in board.text("/")
+
+
+def test_the_columns_of_a_week_lie_as_their_legend_reads(board):
+    day = int(dashboards.NOW.timestamp()) // 86_400 * 86_400
+    hours = {f"queue-{n}": 40 - n for n in range(9)} | {"lab": 4, "research": 48}
+    week = trend.of([dashboards.record(day, hours)], dashboards.GPU, [], dashboards.NOW)
+    column = week.columns[-1]
+    from_above = sorted(column.parts, key=lambda part: part.top)
+    assert [part.shade for part in from_above] == [entry.shade for entry in week.legend]
+    assert (week.legend[0].name, week.legend[-1].count) == ("research", 3)
+
+
+def test_below_the_legend_of_a_week_only_marks_are_explained_that_it_has(board):
+    day = int(dashboards.NOW.timestamp()) // 86_400 * 86_400
+    days = [dashboards.record(day - back * 86_400, {"research": 9 - back}) for back in range(7)]
+    board.known.of_gpu_time = tuple(reversed(days))
+    assert ">most on Thu 08: 9</li>" in board.text("/")
+    board.known.of_gpu_time = (replace(days[0], holes=((day, day + 60),)), *days[2:])
+    text = board.text("/")
+    assert ">most on Thu 08: 9; * something is missing; dashed: no record</li>" in text
+    assert "Thu 08*</span>" in text
+    board.known.of_gpu_time = tuple(days[1:])
+    assert ">most on Wed 07: 8; dashed: no record</li>" in board.text("/")
 
 
 @pytest.mark.parametrize(
