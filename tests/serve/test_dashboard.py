@@ -1,7 +1,9 @@
 """The dashboard over HTTP: who sees what, how one signs in, and how large pages get."""
 
+import itertools
 import re
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -19,7 +21,7 @@ from admission.serve.dashboard import (
     viewers,
     waiting_rows,
 )
-from tests.serve import dashboards
+from tests.serve import dashboards, scenes
 from tests.serve.builders import waiting
 from tests.serve.dashboards import TOKEN, Dashboard, everything
 
@@ -144,9 +146,22 @@ def test_the_tree_shows_what_is_used_borrowed_given_back_and_awaited(board):
 def test_the_first_page_says_in_its_heading_who_waits_longest_and_why(board):
     text = board.text("/")
     head = re.sub(r"<[^>]+>|\s+", " ", text[text.index("<h1") : text.index('class="tiles"')])
-    assert "18 of 24 GPUs allocated; 3 Workloads wait, the longest for 3h" in head
+    assert re.search("18 of 24 GPUs allocated; 3 Workloads wait, the longest for +3h", head)
     assert re.search(r"ml/ ?train-0.*asks for 8 GPUs in +research", head)
     assert "Needs 8 nvidia.com/gpu, 3 free of 16" in head
+
+
+@pytest.mark.parametrize("path", ["/", "/queues/speech", "/namespaces/speech"])
+def test_all_ages_of_a_page_are_of_one_moment(path, monkeypatch):
+    shown = scenes.small().sign_in()
+    moments = (dashboards.NOW + timedelta(hours=number) for number in itertools.count())
+    monkeypatch.setattr(shown.clock, "now", moments.__next__)
+    text = shown.text(path)
+    ages = re.findall(r'<time class="ago" datetime="([^"]+)"[^>]*>([^<]+)', text)
+    assert len(set(ages)) == len({since for since, _ in ages}) > 1
+    if path == "/":
+        assert text.count(">2d</time>") == 3, "heading, tile and row"
+        assert not re.search(r"(longest|for) +\d+[smhd]", text), "the browser lets all grow"
 
 
 def test_those_that_wait_longest_stand_first_whatever_their_queue(board):

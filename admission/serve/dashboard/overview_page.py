@@ -45,6 +45,7 @@ class Tile:
         value: the number; ``?`` where it is not known.
         unit: beside it, such as ``of 128``.
         note: the line below.
+        since: a moment whose age ends that line, RFC 3339; empty for none.
         tone: ``waits``, ``bad`` or empty.
         share: filled part of a bar, in thousandths; None for no bar.
     """
@@ -53,6 +54,7 @@ class Tile:
     value: str
     unit: str = ""
     note: str = ""
+    since: str = ""
     tone: str = ""
     share: int | None = None
 
@@ -104,7 +106,7 @@ def chosen(use: Use, requested: str) -> str:
 def tiles(
     total: Total,
     waiting: int,
-    longest: str,
+    since: str,
     stock: Sequence[NodeStock] | None,
 ) -> list[Tile]:
     """Return the numbers at the top.
@@ -112,12 +114,13 @@ def tiles(
     Args:
         total: of the resource.
         waiting: Workloads that wait, in all queues.
-        longest: how long the one waits that waits longest; empty where nobody waits.
+        since: since when the one waits that waits longest, RFC 3339; empty where that is not to
+            be told.
         stock: nodes with GPUs; None where the caller may not list nodes.
     """
     return [
         _allocated(total),
-        _waiting(total, waiting, longest),
+        _waiting(total, waiting, since),
         *(_of_gpus(total, stock) if quota_use.is_gpu(total.resource) else ()),
     ]
 
@@ -136,16 +139,18 @@ def _allocated(total: Total) -> Tile:
     )
 
 
-def _waiting(total: Total, waiting: int, longest: str) -> Tile:
+def _waiting(total: Total, waiting: int, since: str) -> Tile:
     if not waiting:
         return Tile(label="Waiting", value="0", note="nobody waits")
     unit = words.unit(total.resource)
-    waiting_text = f"ask for {_say(total, total.asked)} {unit}; " if total.asked else ""
+    texts = [f"ask for {_say(total, total.asked)} {unit}"] if total.asked else []
+    texts += ["longest"] if since else []
     return Tile(
         label="Waiting",
         value=f"{waiting:,}",
         unit="Workload" if waiting == 1 else "Workloads",
-        note=f"{waiting_text}longest {longest}",
+        note="; ".join(texts),
+        since=since,
         tone="waits",
     )
 
@@ -186,17 +191,20 @@ def _of_nodes(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]
     )
 
 
-def headline(total: Total, waiting: int, first: WaitingRow | None) -> str:
-    """Return the sentence at the top: how full it is, and who waits."""
+def headline(total: Total, waiting: int) -> str:
+    """Return the sentence at the top: how full it is, and how many wait.
+
+    How long the first of them waits is added by the page, and the full stop.
+    """
     unit = words.unit(total.resource)
     if not total.nominal and not total.used:
         full = f"There is no quota of {unit} yet"
     else:
         full = f"{_say(total, total.used)} of {_say(total, total.nominal)} {unit} allocated"
     if not waiting:
-        return f"{full}; nobody waits."
+        return f"{full}; nobody waits"
     noun = "Workload waits" if waiting == 1 else "Workloads wait"
-    return f"{full}; {waiting:,} {noun}{', the longest for ' + first.age if first else ''}."
+    return f"{full}; {waiting:,} {noun}"
 
 
 def first_that_starts(rows: Iterable[WaitingRow]) -> WaitingRow | None:

@@ -1,9 +1,10 @@
 """The pages of the dashboard: which rights each needs, and what is put on it."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import flask
 
 from admission.answers import estimates, owning, quota_use
 from admission.base import durations, logs
-from admission.base.clock import Clock, to_wire
+from admission.base.clock import Clock, from_wire, to_wire
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.gpu import resources as devices
 from admission.gpu.catalogue import Catalogue
@@ -93,10 +94,12 @@ class Pages:
             stock = self._source.stock() if viewer.may("list", resources.NODES) else None
             return self._page(
                 "overview.html",
-                headline=overview_page.headline(total, len(waiters), first),
+                headline=overview_page.headline(total, len(waiters)),
                 first=first,
                 then=None if text else overview_page.first_that_starts(rows),
-                tiles=overview_page.tiles(total, len(waiters), first.age if first else "", stock),
+                tiles=overview_page.tiles(
+                    total, len(waiters), first.since if first else "", stock
+                ),
                 choices=overview_page.choices(use),
                 resource=resource,
                 unit=words.unit(resource),
@@ -128,7 +131,7 @@ class Pages:
         records = self._records()
         if records is None:
             return None
-        return trend.of(records, resource, self._ranking(records), self._clock.now())
+        return trend.of(records, resource, self._ranking(records), flask.g.now)
 
     def _records(self) -> tuple[Record, ...] | None:
         try:
@@ -147,7 +150,7 @@ class Pages:
             )
             for queue in self._source.overview().queues
         }
-        return shades.ranking(trend.gpu_time(records or (), self._clock.now()), nominal)
+        return shades.ranking(trend.gpu_time(records or (), flask.g.now), nominal)
 
     def _matching(self, viewer: Viewer, waiters: Sequence[Waiter], text: str) -> list[Waiter]:
         """Return those that have a text in their names, of what the caller may see."""
@@ -171,7 +174,7 @@ class Pages:
         def may_see(namespace: str) -> bool:
             return viewer.may_list(resources.WORKLOADS, namespace)
 
-        now = self._clock.now()
+        now: datetime = flask.g.now
         queues = {waiter.queue for waiter in shown if may_see(waiter.key.namespace)}
         starts = estimates.of_source(self._source, queues, now)
         return waiting_rows.rows(shown, lines, self._source, may_see, starts, now)
@@ -228,7 +231,7 @@ class Pages:
             )
 
     def _holding(self, viewer: Viewer, workload: ReservingWorkload) -> Holding:
-        row = holding_rows.holding(workload, self._clock.now())
+        row = holding_rows.holding(workload)
         kind = resources.PODS if workload.is_pod else resources.WORKLOADS
         if viewer.may_list(kind, workload.key.namespace):
             return row
@@ -252,7 +255,7 @@ class Pages:
             user = owning.requester_of(view.metadata)
             admission = view.status.admission
             verdict, never = waiting_rows.said(wait, view)
-            now = self._clock.now()
+            now: datetime = flask.g.now
             queues = () if wait is None else (wait.cluster_queue,)
             start = estimates.of_source(self._source, queues, now).get(key)
             waits = wait is not None or view.is_pending()
@@ -430,9 +433,8 @@ class Pages:
     def _page(self, template: str, **values: Any) -> str:
         viewer = flask.g.viewer
         return flask.render_template(
-            template, viewer=viewer.caller.name, now=overview_page.moment(self._clock.now()),
-            **values,
-        )  # fmt: skip
+            template, viewer=viewer.caller.name, now=overview_page.moment(flask.g.now), **values
+        )
 
     @contextmanager
     def _turn(self) -> Iterator[Viewer]:
@@ -440,6 +442,7 @@ class Pages:
             raise statuses.not_ready("Too many pages are asked for. Try again.")
         try:
             flask.g.revision = self._source.revision()  # first: what changes later is told again
+            flask.g.now = self._clock.now()  # once, so that all ages of a page agree
             yield flask.g.viewer
         except KubeError as error:
             self._log.warning("caller not checked", error=str(error))
@@ -485,9 +488,9 @@ def with_parameters(**changed: Any) -> str:
     return flask.url_for(flask.request.endpoint, **arguments)
 
 
-def ago(value: str, clock: Clock, parse: Callable[[str], Any]) -> str:
-    """Return how long ago a time of the API server is; empty for no time."""
+def ago(value: str) -> str:
+    """Return how long before a page was made a time of the API server is; empty for no time."""
     try:
-        return durations.age(clock.now() - parse(value)) if value else ""
+        return durations.age(flask.g.now - from_wire(value)) if value else ""
     except ValueError:
         return ""

@@ -60,7 +60,6 @@ class WaitingRow:
         priority: of the Workload.
         asks: what it asks for, in words, GPUs first.
         since: since when it waits, RFC 3339.
-        age: how long that is.
         verdict: why it waits, without who holds the rest.
         held_by: ClusterQueues that hold what it needs, with how much, largest first.
         never: whether it never starts as it is.
@@ -77,7 +76,6 @@ class WaitingRow:
     priority: int = 0
     asks: str = ""
     since: str = ""
-    age: str = ""
     verdict: str = ""
     held_by: tuple[tuple[str, str], ...] = ()
     never: bool = False
@@ -177,7 +175,6 @@ def _row(
         priority=work.priority,
         asks=words.in_words(_asks(waiter.item, wait)),
         since=clock.to_wire(since),
-        age=durations.age(now - since),
         verdict=verdict,
         held_by=holders(wait),
         never=never,
