@@ -370,6 +370,35 @@ def test_a_workload_shows_its_place_its_reason_and_its_life(board):
     assert "for Pod train-0" in text
 
 
+def test_one_that_never_starts_has_no_place_and_others_pass_it_unless_its_queue_is_strict():
+    board = scenes.small().sign_in()
+    paths = "/", "/queues/speech", "/namespaces/speech"
+    for path in paths:
+        table = board.text(path).partition('<table class="waiting">')[2]
+        row, behind = re.findall(r"<tr.*?</tr>", table, re.DOTALL)[1:3]
+        assert "train-large" in row
+        assert "BestEffortFIFO: what fits starts" in row
+        assert not re.search(r"place \d|>\d</td>", row)
+        assert re.search(r"place 2|>2</td>", behind)
+    whole = "/namespaces/speech/workloads/train-large"
+    assert "<dt>Place</dt>" not in board.text(whole)
+    queues = tuple(replace(queue, is_strict=True) for queue in board.known.found.queues)
+    board.known.found = replace(board.known.found, queues=queues)
+    for path in paths:
+        text = board.text(path)
+        assert "train-large" in text
+        assert "BestEffortFIFO" not in text
+        assert "others pass it" not in text
+
+
+def test_whoever_may_not_read_a_queue_does_not_learn_its_strategy():
+    board = scenes.small()
+    board.reviews.allowed.discard("list clusterqueues")
+    text = board.sign_in().text("/namespaces/speech")
+    assert "never starts" in text
+    assert "others pass it" not in text
+
+
 def test_a_controller_that_stands_by_shows_what_the_workload_says(board, monkeypatch):
     told = [
         {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota",

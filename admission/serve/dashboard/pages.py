@@ -1,7 +1,7 @@
 """The pages of the dashboard: which rights each needs, and what is put on it."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -19,7 +19,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.errors import KubeError
 from admission.objects.usage_record import Record
-from admission.scheduling.overview import Overview
+from admission.scheduling.overview import Overview, QueueOverview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
 from admission.serve import lists, statuses
@@ -77,7 +77,8 @@ class Pages:
         with self._turn() as viewer:
             if not viewer.may("list", resources.CLUSTER_QUEUES):
                 return flask.redirect(flask.url_for("teams"), HTTPStatus.SEE_OTHER)
-            use = quota_use.of_overview(self._visible(viewer))
+            overview = self._visible(viewer)
+            use = quota_use.of_overview(overview)
             resource = overview_page.chosen(use, flask.request.args.get("resource", ""))
             total = quota_use.total(use, resource)
             lines = self._source.pending()
@@ -85,7 +86,7 @@ class Pages:
             waiters = waiting_rows.in_order(lines)
             matches = self._matching(viewer, waiters, text)
             cut = _cut(matches, overview_page.ROWS)
-            rows = self._rows(viewer, [*waiters[:1], *cut["rows"]], lines)
+            rows = self._rows(viewer, [*waiters[:1], *cut["rows"]], lines, overview.queues)
             first = rows.pop(0) if rows else None
             queues = overview_page.queue_rows(use, resource)
             if text:
@@ -170,6 +171,7 @@ class Pages:
         viewer: Viewer,
         shown: Sequence[Waiter],
         lines: Mapping[ClusterQueueName, PendingSnapshot],
+        overviews: Iterable[QueueOverview],
     ) -> list[WaitingRow]:
         def may_see(namespace: str) -> bool:
             return viewer.may_list(resources.WORKLOADS, namespace)
@@ -177,7 +179,8 @@ class Pages:
         now: datetime = flask.g.now
         queues = {waiter.queue for waiter in shown if may_see(waiter.key.namespace)}
         starts = estimates.of_source(self._source, queues, now)
-        return waiting_rows.rows(shown, lines, self._source, may_see, starts, now)
+        passing = {overview.name for overview in overviews if not overview.is_strict}
+        return waiting_rows.rows(shown, lines, self._source, may_see, starts, now, passing)
 
     def quota(self) -> str:
         """Return the tree of cohorts and queues."""
@@ -219,8 +222,8 @@ class Pages:
                 "queue.html",
                 queue=queue,
                 bars=tree.all_bars(queue),
-                asks=words.in_words({str(r): n for r, n in queue.requested.items()}),
-                waiting=self._rows(viewer, cut["rows"], {queue.name: line}),
+                asks=waiting_rows.asked_together(line, queue.requested),
+                waiting=self._rows(viewer, cut["rows"], {queue.name: line}, [queue]),
                 first=(cut["page"] - 1) * holding_rows.PAGE,
                 holding=[
                     self._holding(viewer, workload) for workload in holders[: holding_rows.PAGE]
@@ -248,6 +251,8 @@ class Pages:
             (wait,) = self._source.waits((key,))
             queue = LocalQueueKey(namespace, view.spec.queue_name)
             line = self._source.line(queue) if wait else None
+            members = () if line is None else line.members
+            item = next((member for member in members if member.workload.key == key), None)
             places = lists.places(line) if line is not None else ()
             place = next(
                 (entry.in_cluster_queue + 1 for entry in places if entry.workload == key), 0
@@ -266,12 +271,12 @@ class Pages:
                 cluster_queue=admission.cluster_queue
                 if admission is not None
                 else (wait.cluster_queue if wait is not None else ""),
-                place=place,
+                place=0 if never else place,
                 user="" if user == owning.UNKNOWN else user,
                 since="" if line is None else waiting_rows.since(line, key),
                 start="" if start is None else to_wire(start),
                 start_within="" if start is None else durations.within(start - now),
-                asks="" if wait is None else waiting_rows.asked(wait),
+                asks="" if wait is None else waiting_rows.asks(item, wait),
                 why=verdict if waits else "",
                 never=never and waits,
                 held_by=waiting_rows.holders(wait),
@@ -404,6 +409,8 @@ class Pages:
                 if line.item.workload.queue.namespace == namespace
             ]
             cut = _cut(waiters if may_see else [], holding_rows.PAGE)
+            names_queues = viewer.may("list", resources.CLUSTER_QUEUES)
+            overviews = self._source.overview().queues if names_queues else ()
             holders = [
                 holder
                 for queue in (behind if may_see else ())
@@ -416,14 +423,14 @@ class Pages:
                 headline=team_page.headline(rows),
                 queues=rows,
                 may_see=may_see,
-                waiting=self._rows(viewer, cut["rows"], lines),
+                waiting=self._rows(viewer, cut["rows"], lines, overviews),
                 count=len(waiters),
                 holding=[
                     self._holding(viewer, holder)
                     for holder in holding_rows.in_order(holders)[: holding_rows.PAGE]
                 ],
                 held=len(holders),
-                names_queues=viewer.may("list", resources.CLUSTER_QUEUES),
+                names_queues=names_queues,
                 page=cut["page"],
                 last=cut["last"],
             )
