@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from admission.base import amount
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.gpu import catalogue
@@ -146,7 +147,9 @@ def test_the_tree_shows_what_is_used_borrowed_given_back_and_awaited(board):
 def test_the_first_page_says_in_its_heading_who_waits_longest_and_why(board):
     text = board.text("/")
     head = re.sub(r"<[^>]+>|\s+", " ", text[text.index("<h1") : text.index('class="tiles"')])
-    assert re.search("18 of 24 GPUs allocated; 3 Workloads wait, the longest for +3h", head)
+    assert re.search(
+        "18 of 24 GPUs of quota allocated; 3 Workloads wait, the longest for +3h", head
+    )
     assert re.search(r"ml/ ?train-0.*asks for 8 GPUs in +research", head)
     assert "Needs 8 nvidia.com/gpu, 3 free of 16" in head
 
@@ -189,6 +192,64 @@ def test_numbers_about_nodes_are_unknown_to_those_who_may_not_list_nodes(board):
     assert "needs the right to list nodes" in text
 
 
+def _tiles(board: Dashboard, path: str = "/") -> dict[str, str]:
+    """What stands in each tile, without its label."""
+    tiles = re.findall(
+        r'<span class="label">([^<]+)</span>(.*?)</li>', board.text(path), re.DOTALL
+    )
+    return {
+        label: " ".join(re.sub(r"<[^>]+>", " ", tile).split()).replace(" ;", ";")
+        for label, tile in tiles
+    }
+
+
+def test_tiles_say_what_of_it_is_quota_what_of_it_ends_and_what_nobody_gets():
+    board = scenes.small().sign_in()
+    tiles = _tiles(board)
+    assert tiles["Allocated quota"] == "27 of 30 3 of them held by what is ending"
+    assert tiles["Sick"] == "2 on 1 node; not free for anybody"
+    assert tiles["Waiting"] == "4 Workloads ask for 87 GPUs; longest 2d"
+
+
+def test_the_tile_of_those_that_wait_counts_for_the_sum_only_those_that_ask_for_it():
+    board = scenes.small().sign_in()
+    for key in list(board.known.asked)[1:]:
+        board.known.asked[key] = 0
+    assert _tiles(board)["Waiting"].startswith("4 Workloads 1 of them asks for 87 GPUs;")
+    lines = board.known.pending()
+    board.known.clear()
+    board.known.add_line("speech", lines[ClusterQueueName("speech")].members[0].workload)
+    assert _tiles(board)["Waiting"] == "1 Workload asks for 87 GPUs; longest 2d"
+
+
+def test_what_there_is_one_of_is_told_in_the_singular(board):
+    alone = dashboards.queue("research", "", 1, 1, pending=1, requested={dashboards.GPU: 1})
+    board.known.found = Overview((alone,), ())
+    board.known.clear()
+    board.known.add_line("research", waiting("late", at=dashboards.ago(1)))
+    text = board.text("/")
+    assert "1 of 1 GPU of quota allocated; 1 Workload waits" in text
+    assert "asks for 1 GPU; longest" in text
+    day = int(dashboards.NOW.timestamp()) // 86_400 * 86_400
+    board.known.of_gpu_time = (dashboards.record(day, {f"q{n}": 10 - n for n in range(9)}),)
+    assert "1 other queue <b>" in board.text("/")
+    assert "which asks for 1 GPU</small>" in board.text("/queues/research")
+
+
+def test_quota_without_a_limit_is_called_so(board):
+    endless = dashboards.queue("endless", nominal=amount.UNLIMITED, used=3)
+    board.known.found = Overview((endless,), ())
+    assert "3 GPUs of unlimited quota allocated" in board.text("/")
+
+
+def test_that_something_never_starts_is_a_warning_with_red_words():
+    board = scenes.small().sign_in()
+    for path in ("/", "/namespaces/speech/workloads/train-large"):
+        text = board.text(path)
+        assert '<p class="verdict">' in text
+        assert re.search(r'<span class="bad">(It never|Never) starts as it is\.</span>', text)
+
+
 def test_queues_that_wait_for_most_stand_first_and_those_that_admit_nothing_say_why(board):
     text = board.text("/")
     rows = text[text.index('id="queues"') :]
@@ -225,8 +286,8 @@ def test_another_resource_than_gpus_is_shown_on_request(board, asked):
     used = {**dashboards.on("a100", 3), **dashboards.on("any", 9_000, "cpu")}
     board.known.found = Overview((dashboards.queue("mixed", quotas=quotas, amounts=used),), ())
     text = board.text(f"/?resource={asked}")
-    assert ("9 of 64 cpu allocated" in text) is (asked == "cpu")
-    assert ("3 of 8 GPUs allocated" in text) is (asked != "cpu")
+    assert ("9 of 64 cpu of quota allocated" in text) is (asked == "cpu")
+    assert ("3 of 8 GPUs of quota allocated" in text) is (asked != "cpu")
     assert "Free on one node" not in text or asked != "cpu"
 
 

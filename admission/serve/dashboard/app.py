@@ -63,6 +63,7 @@ def create_app(
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters["moment"] = _moment
     app.jinja_env.filters["level"] = words.level
+    app.jinja_env.filters["counted"] = words.counted
     app.jinja_env.filters["count"] = "{:,}".format
     app.jinja_env.filters["ago"] = pages.ago
     app.jinja_env.globals["with_parameters"] = pages.with_parameters

@@ -99,7 +99,11 @@ class Pages:
                 first=first,
                 then=None if text else overview_page.first_that_starts(rows),
                 tiles=overview_page.tiles(
-                    total, len(waiters), first.since if first else "", stock
+                    total,
+                    len(waiters),
+                    sum(waiter.may_ask_for(resource) for waiter in waiters),
+                    first.since if first else "",
+                    stock,
                 ),
                 choices=overview_page.choices(use),
                 resource=resource,

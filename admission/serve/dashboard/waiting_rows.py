@@ -42,6 +42,13 @@ class Waiter:
         """Return the identity of the Workload."""
         return self.item.workload.key
 
+    def may_ask_for(self, resource: str) -> bool:
+        """Return whether it asks for a resource, or it is not known for what it asks."""
+        demands = self.item.demands
+        return not demands or any(
+            demand.requests.get(ResourceName(resource)) for demand in demands
+        )
+
     def matches(self, text: str) -> bool:
         """Return whether a lower-case text is part of one of its names."""
         work = self.item.workload

@@ -49,6 +49,11 @@ def short(resource: str) -> str:
     return "GPU" if resource == names.GPU_RESOURCE else resource.rpartition("/")[2]
 
 
+def counted(number: int, noun: str) -> str:
+    """Return so many of something: ``1 node``, ``2 nodes``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def level(label: str) -> str:
     """Return the name of a label of nodes as people say it: ``zone``, ``product``."""
     return label.rpartition("/")[2].rpartition(".")[2]
