@@ -546,6 +546,14 @@ def of_shortages(
         place: its place in the queue; empty if it is not known.
         deployment: the Deployment whose previous revision holds the quota; empty for none.
     """
+    decisive = deciding(shortages)
+    if decisive[0].never:
+        return too_big(decisive, queue)
+    return waits_for_quota(decisive, queue, place=place, deployment=deployment)
+
+
+def deciding(shortages: Iterable[Shortage]) -> list[Lack]:
+    """Return what `of_shortages` tells of, first what it says first; empty for no shortages."""
     by_pod_set: dict[str, list[Shortage]] = {}
     for shortage in shortages:
         by_pod_set.setdefault(shortage.pod_set, []).append(shortage)
@@ -554,9 +562,9 @@ def of_shortages(
         never = {shortage.flavor for shortage in shorts if _is_never(shortage)}
         rest = [shortage for shortage in shorts if shortage.flavor not in never]
         if not rest:
-            return too_big([lack for lack in lacks(shorts) if lack.never], queue)
+            return [lack for lack in lacks(shorts) if lack.never]
         waits += rest
-    return waits_for_quota(lacks(waits), queue, place=place, deployment=deployment)
+    return lacks(waits)
 
 
 _OF_EVERY_NODE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})

@@ -51,6 +51,11 @@ class Demand:
             total = amount.add(total, member.in_flavor(flavor, resource))
         return total
 
+    def priced_flavors(self) -> frozenset[FlavorName]:
+        """Return flavors in which something of it may cost another amount than in most."""
+        shared = (member.requests_by_flavor for member in self.pod_set.together)
+        return frozenset(self.pod_set.requests_by_flavor).union(*shared)
+
     def scaled(self, count: int) -> "Demand":
         """Return the demand of fewer pods."""
         return demand_of(self.pod_set, count)

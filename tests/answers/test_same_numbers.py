@@ -12,7 +12,7 @@ import pytest
 from admission.answers import cluster, quota_use, waiting, why
 from admission.answers.cluster import Wanted
 from admission.answers.quota_use import Use
-from admission.base import patches
+from admission.base import names, patches
 from admission.base.conditions import WaitReason
 from admission.base.names import ClusterQueueName
 from admission.cli import who
@@ -191,6 +191,40 @@ def test_pods_events_and_commands_say_the_same_of_what_waits(seed: int) -> None:
         assert {_head(text) for text in texts.values()} == {_head(condition.message)}, texts
         assert {of_workload.reason, line.reason} == {condition.reason}
         assert never is line.never is _told_by(standby, workload)[1]
+
+
+def _asked(world: World, queue: str) -> tuple[str, str]:
+    """What the dashboard says that the one asks for that waits in a queue, and why it waits."""
+    line = world.core.line(ClusterQueueName(queue))
+    assert line is not None
+    (item,) = line.members
+    (wait,) = world.core.waits((item.workload.key,))
+    view = next(v for v in world.workloads().values() if v.key() == item.workload.key)
+    return waiting_rows.asks(item, wait), waiting_rows.said(wait, view)[0]
+
+
+def test_a_row_asks_for_as_much_gpu_memory_as_its_reason_says() -> None:
+    """Whole GPUs have 80Gi in one flavor and 94Gi in the other."""
+    world = World()
+    sizes = {names.GPU_MEMORY: "150Gi", names.GPU_SLICES: 14}
+    world.add(
+        make_namespace(),
+        make_flavor("lab-a100", product="NVIDIA-A100-SXM4-80GB"),
+        make_flavor("lab-h100", product="NVIDIA-H100-NVL"),
+        make_cluster_queue("lab", quotas=dict.fromkeys(("lab-a100", "lab-h100"), sizes)),
+        make_local_queue("lab", "lab"),
+    )
+    world.settle()
+    for pod in ("first", "second"):
+        world.add_pod(pod, queue="lab", gpus=1)
+        world.pass_time(2.0)
+    world.add_pod("late", queue="lab", gpus=1)
+    world.pass_time(2.0)
+    needs = "Needs 80Gi GPU memory; lab-a100 70Gi free of 150Gi, lab-h100 56Gi free of 150Gi."
+    assert _asked(world, "lab") == ("80Gi gpu-memory, 7 gpu-slices", needs)
+    standby = Standby(store=world.store, clock=world.clock)
+    standby.settle()
+    assert _asked(standby, "lab")[0] == "80Gi to 94Gi gpu-memory, 7 gpu-slices"
 
 
 @pytest.mark.parametrize(

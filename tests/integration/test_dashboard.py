@@ -106,7 +106,7 @@ def test_an_administrator_sees_queues_workloads_and_gpus(board: Board) -> None:
     admin = board.cluster.admin_token
     status, text = board.get("/", admin)
     assert (status, board.red in text) == (200, True)
-    assert "1 of 1 GPUs allocated; 2 Workloads wait" in text
+    assert "1 of 1 GPU of quota allocated; 2 Workloads wait" in text
     assert "1 of 1 used" in board.get("/quota", admin)[1]
     text = board.get(f"/queues/{board.red}", admin)[1]
     places = [

@@ -339,8 +339,9 @@ class Dashboard:
         self.reviews = Reviews(*allowed)
         self.known = Known(members)
         self.ending = threading.Event()
+        self.clock = FakeClock(NOW)
         self.app = app.create_app(
-            self.known, self.reviews, FakeClock(NOW), catalogue.load(), self.wait,
+            self.known, self.reviews, self.clock, catalogue.load(), self.wait,
             namespace="gpu-admission-system", is_secure=False,
         )  # fmt: skip
         self.client = self.app.test_client()

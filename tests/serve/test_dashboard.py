@@ -1,9 +1,13 @@
 """The dashboard over HTTP: who sees what, how one signs in, and how large pages get."""
 
+import itertools
 import re
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from admission.base import amount
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.gpu import catalogue
@@ -18,7 +22,7 @@ from admission.serve.dashboard import (
     viewers,
     waiting_rows,
 )
-from tests.serve import dashboards
+from tests.serve import dashboards, scenes
 from tests.serve.builders import waiting
 from tests.serve.dashboards import TOKEN, Dashboard, everything
 
@@ -143,9 +147,24 @@ def test_the_tree_shows_what_is_used_borrowed_given_back_and_awaited(board):
 def test_the_first_page_says_in_its_heading_who_waits_longest_and_why(board):
     text = board.text("/")
     head = re.sub(r"<[^>]+>|\s+", " ", text[text.index("<h1") : text.index('class="tiles"')])
-    assert "18 of 24 GPUs allocated; 3 Workloads wait, the longest for 3h" in head
+    assert re.search(
+        "18 of 24 GPUs of quota allocated; 3 Workloads wait, the longest for +3h", head
+    )
     assert re.search(r"ml/ ?train-0.*asks for 8 GPUs in +research", head)
     assert "Needs 8 nvidia.com/gpu, 3 free of 16" in head
+
+
+@pytest.mark.parametrize("path", ["/", "/queues/speech", "/namespaces/speech"])
+def test_all_ages_of_a_page_are_of_one_moment(path, monkeypatch):
+    shown = scenes.small().sign_in()
+    moments = (dashboards.NOW + timedelta(hours=number) for number in itertools.count())
+    monkeypatch.setattr(shown.clock, "now", moments.__next__)
+    text = shown.text(path)
+    ages = re.findall(r'<time class="ago" datetime="([^"]+)"[^>]*>([^<]+)', text)
+    assert len(set(ages)) == len({since for since, _ in ages}) > 1
+    if path == "/":
+        assert text.count(">2d</time>") == 3, "heading, tile and row"
+        assert not re.search(r"(longest|for) +\d+[smhd]", text), "the browser lets all grow"
 
 
 def test_those_that_wait_longest_stand_first_whatever_their_queue(board):
@@ -171,6 +190,64 @@ def test_numbers_about_nodes_are_unknown_to_those_who_may_not_list_nodes(board):
     assert {unknown[one] for one in ("Free on one node", "Sick")} == {"?"}
     assert unknown["Held without a node"] == "5"
     assert "needs the right to list nodes" in text
+
+
+def _tiles(board: Dashboard, path: str = "/") -> dict[str, str]:
+    """What stands in each tile, without its label."""
+    tiles = re.findall(
+        r'<span class="label">([^<]+)</span>(.*?)</li>', board.text(path), re.DOTALL
+    )
+    return {
+        label: " ".join(re.sub(r"<[^>]+>", " ", tile).split()).replace(" ;", ";")
+        for label, tile in tiles
+    }
+
+
+def test_tiles_say_what_of_it_is_quota_what_of_it_ends_and_what_nobody_gets():
+    board = scenes.small().sign_in()
+    tiles = _tiles(board)
+    assert tiles["Allocated quota"] == "27 of 30 3 of them held by what is ending"
+    assert tiles["Sick"] == "2 on 1 node; not free for anybody"
+    assert tiles["Waiting"] == "4 Workloads ask for 87 GPUs; longest 2d"
+
+
+def test_the_tile_of_those_that_wait_counts_for_the_sum_only_those_that_ask_for_it():
+    board = scenes.small().sign_in()
+    for key in list(board.known.asked)[1:]:
+        board.known.asked[key] = 0
+    assert _tiles(board)["Waiting"].startswith("4 Workloads 1 of them asks for 87 GPUs;")
+    lines = board.known.pending()
+    board.known.clear()
+    board.known.add_line("speech", lines[ClusterQueueName("speech")].members[0].workload)
+    assert _tiles(board)["Waiting"] == "1 Workload asks for 87 GPUs; longest 2d"
+
+
+def test_what_there_is_one_of_is_told_in_the_singular(board):
+    alone = dashboards.queue("research", "", 1, 1, pending=1, requested={dashboards.GPU: 1})
+    board.known.found = Overview((alone,), ())
+    board.known.clear()
+    board.known.add_line("research", waiting("late", at=dashboards.ago(1)))
+    text = board.text("/")
+    assert "1 of 1 GPU of quota allocated; 1 Workload waits" in text
+    assert "asks for 1 GPU; longest" in text
+    day = int(dashboards.NOW.timestamp()) // 86_400 * 86_400
+    board.known.of_gpu_time = (dashboards.record(day, {f"q{n}": 10 - n for n in range(9)}),)
+    assert "1 other queue <b>" in board.text("/")
+    assert "which asks for 1 GPU</small>" in board.text("/queues/research")
+
+
+def test_quota_without_a_limit_is_called_so(board):
+    endless = dashboards.queue("endless", nominal=amount.UNLIMITED, used=3)
+    board.known.found = Overview((endless,), ())
+    assert "3 GPUs of unlimited quota allocated" in board.text("/")
+
+
+def test_that_something_never_starts_is_a_warning_with_red_words():
+    board = scenes.small().sign_in()
+    for path in ("/", "/namespaces/speech/workloads/train-large"):
+        text = board.text(path)
+        assert '<p class="verdict">' in text
+        assert re.search(r'<span class="bad">(It never|Never) starts as it is\.</span>', text)
 
 
 def test_queues_that_wait_for_most_stand_first_and_those_that_admit_nothing_say_why(board):
@@ -209,8 +286,8 @@ def test_another_resource_than_gpus_is_shown_on_request(board, asked):
     used = {**dashboards.on("a100", 3), **dashboards.on("any", 9_000, "cpu")}
     board.known.found = Overview((dashboards.queue("mixed", quotas=quotas, amounts=used),), ())
     text = board.text(f"/?resource={asked}")
-    assert ("9 of 64 cpu allocated" in text) is (asked == "cpu")
-    assert ("3 of 8 GPUs allocated" in text) is (asked != "cpu")
+    assert ("9 of 64 cpu of quota allocated" in text) is (asked == "cpu")
+    assert ("3 of 8 GPUs of quota allocated" in text) is (asked != "cpu")
     assert "Free on one node" not in text or asked != "cpu"
 
 
@@ -228,6 +305,29 @@ def test_a_week_of_gpu_time_is_shown_to_those_who_may_read_the_records(board):
     board.reviews.allowed.discard("list configmaps gpu-admission-system")
     board = Dashboard(*set(everything()) - {"list configmaps gpu-admission-system"}).sign_in()
     assert "you may not list the ConfigMaps of namespace gpu-admission-system" in board.text("/")
+
+
+def test_the_columns_of_a_week_lie_as_their_legend_reads(board):
+    day = int(dashboards.NOW.timestamp()) // 86_400 * 86_400
+    hours = {f"queue-{n}": 40 - n for n in range(9)} | {"lab": 4, "research": 48}
+    week = trend.of([dashboards.record(day, hours)], dashboards.GPU, [], dashboards.NOW)
+    column = week.columns[-1]
+    from_above = sorted(column.parts, key=lambda part: part.top)
+    assert [part.shade for part in from_above] == [entry.shade for entry in week.legend]
+    assert (week.legend[0].name, week.legend[-1].count) == ("research", 3)
+
+
+def test_below_the_legend_of_a_week_only_marks_are_explained_that_it_has(board):
+    day = int(dashboards.NOW.timestamp()) // 86_400 * 86_400
+    days = [dashboards.record(day - back * 86_400, {"research": 9 - back}) for back in range(7)]
+    board.known.of_gpu_time = tuple(reversed(days))
+    assert ">most on Thu 08: 9</li>" in board.text("/")
+    board.known.of_gpu_time = (replace(days[0], holes=((day, day + 60),)), *days[2:])
+    text = board.text("/")
+    assert ">most on Thu 08: 9; * something is missing; dashed: no record</li>" in text
+    assert "Thu 08*</span>" in text
+    board.known.of_gpu_time = tuple(days[1:])
+    assert ">most on Wed 07: 8; dashed: no record</li>" in board.text("/")
 
 
 @pytest.mark.parametrize(
@@ -329,6 +429,35 @@ def test_a_workload_shows_its_place_its_reason_and_its_life(board):
     assert re.search(r"<dt>Waits</dt><dd><time[^>]*>\d+[smhd]", text)
     assert "Needs 8 nvidia.com/gpu" in text
     assert "for Pod train-0" in text
+
+
+def test_one_that_never_starts_has_no_place_and_others_pass_it_unless_its_queue_is_strict():
+    board = scenes.small().sign_in()
+    paths = "/", "/queues/speech", "/namespaces/speech"
+    for path in paths:
+        table = board.text(path).partition('<table class="waiting">')[2]
+        row, behind = re.findall(r"<tr.*?</tr>", table, re.DOTALL)[1:3]
+        assert "train-large" in row
+        assert "BestEffortFIFO: what fits starts" in row
+        assert not re.search(r"place \d|>\d</td>", row)
+        assert re.search(r"place 2|>2</td>", behind)
+    whole = "/namespaces/speech/workloads/train-large"
+    assert "<dt>Place</dt>" not in board.text(whole)
+    queues = tuple(replace(queue, is_strict=True) for queue in board.known.found.queues)
+    board.known.found = replace(board.known.found, queues=queues)
+    for path in paths:
+        text = board.text(path)
+        assert "train-large" in text
+        assert "BestEffortFIFO" not in text
+        assert "others pass it" not in text
+
+
+def test_whoever_may_not_read_a_queue_does_not_learn_its_strategy():
+    board = scenes.small()
+    board.reviews.allowed.discard("list clusterqueues")
+    text = board.sign_in().text("/namespaces/speech")
+    assert "never starts" in text
+    assert "others pass it" not in text
 
 
 def test_a_controller_that_stands_by_shows_what_the_workload_says(board, monkeypatch):

@@ -63,8 +63,9 @@ def create_app(
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters["moment"] = _moment
     app.jinja_env.filters["level"] = words.level
+    app.jinja_env.filters["counted"] = words.counted
     app.jinja_env.filters["count"] = "{:,}".format
-    app.jinja_env.filters["ago"] = lambda at: pages.ago(at, clock, clocks.from_wire)
+    app.jinja_env.filters["ago"] = pages.ago
     app.jinja_env.globals["with_parameters"] = pages.with_parameters
     gate = _Gate(Sessions(api, clock), is_secure=is_secure)
     shown = Pages(source, clock, catalogue, namespace)

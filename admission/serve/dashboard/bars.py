@@ -111,7 +111,9 @@ def make(
     texts = [f"{_say(pair, used)} of {_say(pair, nominal)} used"]
     texts += [f"{_say(pair, beyond)} of it borrowed"] if beyond else []
     texts += [f"{_say(pair, leaving)} about to be given back"] if leaving else []
-    texts += [f"{_say(pair, missing)} do not exist"] if missing else []
+    texts += (
+        [f"{_say(pair, missing)} {'does' if missing == 1 else 'do'} not exist"] if missing else []
+    )
     title = " ".join(filter(None, (pair.flavor, short(pair.resource))))
     return Bar(
         flavor=pair.flavor,

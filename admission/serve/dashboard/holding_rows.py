@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from admission.answers import quota_use
-from admission.base import durations
 from admission.base.names import WorkloadKey
 from admission.scheduling.reserving import ReservingWorkload
 from admission.serve.dashboard import words
@@ -23,7 +21,6 @@ class Holding:
         holds: what it holds, in words.
         user: who asked for it.
         since_us: since when, in microseconds since the epoch.
-        age: how long that is.
         priority: of the Workload.
         state: what becomes of it.
     """
@@ -32,7 +29,6 @@ class Holding:
     holds: str
     user: str
     since_us: int
-    age: str
     priority: int
     state: str
 
@@ -45,7 +41,7 @@ def in_order(workloads: Sequence[ReservingWorkload]) -> list[ReservingWorkload]:
     )
 
 
-def holding(workload: ReservingWorkload, now: datetime) -> Holding:
+def holding(workload: ReservingWorkload) -> Holding:
     """Return the row of a Workload that the caller may see."""
     pairs = sorted(
         (pair for pair, value in workload.usage.items() if value),
@@ -66,7 +62,6 @@ def holding(workload: ReservingWorkload, now: datetime) -> Holding:
         holds=", ".join(used),
         user=workload.user.name,
         since_us=workload.reserved_us,
-        age=durations.age(now - datetime.fromtimestamp(workload.reserved_us // 1_000_000, UTC)),
         priority=workload.priority,
         state=state,
     )

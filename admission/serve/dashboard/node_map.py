@@ -182,7 +182,8 @@ def _stocks(nodes: Sequence[NodeStock]) -> Iterator[Stock]:
             _devices(node.healthy, is_of_kind) + _devices(node.sick, is_of_kind) for node in nodes
         )
         if total:
-            yield Stock(unit=unit, total=total, free=sum(free), hole=max(free, default=0))
+            unit_ = unit.removesuffix("s") if total == 1 else unit
+            yield Stock(unit=unit_, total=total, free=sum(free), hole=max(free, default=0))
 
 
 def _is_part(resource: str) -> bool:

@@ -45,6 +45,7 @@ class Tile:
         value: the number; ``?`` where it is not known.
         unit: beside it, such as ``of 128``.
         note: the line below.
+        since: a moment whose age ends that line, RFC 3339; empty for none.
         tone: ``waits``, ``bad`` or empty.
         share: filled part of a bar, in thousandths; None for no bar.
     """
@@ -53,6 +54,7 @@ class Tile:
     value: str
     unit: str = ""
     note: str = ""
+    since: str = ""
     tone: str = ""
     share: int | None = None
 
@@ -104,7 +106,8 @@ def chosen(use: Use, requested: str) -> str:
 def tiles(
     total: Total,
     waiting: int,
-    longest: str,
+    asking: int,
+    since: str,
     stock: Sequence[NodeStock] | None,
 ) -> list[Tile]:
     """Return the numbers at the top.
@@ -112,12 +115,14 @@ def tiles(
     Args:
         total: of the resource.
         waiting: Workloads that wait, in all queues.
-        longest: how long the one waits that waits longest; empty where nobody waits.
+        asking: those of them that ask for the resource, or of which that is not known.
+        since: since when the one waits that waits longest, RFC 3339; empty where that is not to
+            be told.
         stock: nodes with GPUs; None where the caller may not list nodes.
     """
     return [
         _allocated(total),
-        _waiting(total, waiting, longest),
+        _waiting(total, waiting, asking, since),
         *(_of_gpus(total, stock) if quota_use.is_gpu(total.resource) else ()),
     ]
 
@@ -125,27 +130,32 @@ def tiles(
 def _allocated(total: Total) -> Tile:
     endless = total.nominal == amount.UNLIMITED
     share = None if endless else min(1000, total.used * 1000 // max(1, total.nominal))
-    leaving = f"{_say(total, total.releasing)} about to be free" if total.releasing else ""
-    free = "" if endless else f"{_say(total, max(0, total.nominal - total.used))} unused"
+    note = "" if endless else f"{_say(total, max(0, total.nominal - total.used))} unused"
+    if total.releasing:
+        note = f"{_say(total, total.releasing)} of them held by what is ending"
     return Tile(
-        label="Allocated",
+        label="Allocated quota",
         value=_say(total, total.used),
         unit="of unlimited" if endless else f"of {_say(total, total.nominal)}",
-        note=leaving or free,
+        note=note,
         share=share,
     )
 
 
-def _waiting(total: Total, waiting: int, longest: str) -> Tile:
+def _waiting(total: Total, waiting: int, asking: int, since: str) -> Tile:
     if not waiting:
         return Tile(label="Waiting", value="0", note="nobody waits")
-    unit = words.unit(total.resource)
-    waiting_text = f"ask for {_say(total, total.asked)} {unit}; " if total.asked else ""
+    unit = words.unit(total.resource, total.asked)
+    verb = "asks" if asking == 1 else "ask"
+    subject = verb if asking == waiting else f"{asking:,} of them {verb}"
+    texts = [f"{subject} for {_say(total, total.asked)} {unit}"] if total.asked else []
+    texts += ["longest"] if since else []
     return Tile(
         label="Waiting",
         value=f"{waiting:,}",
         unit="Workload" if waiting == 1 else "Workloads",
-        note=f"{waiting_text}longest {longest}",
+        note="; ".join(texts),
+        since=since,
         tone="waits",
     )
 
@@ -181,22 +191,29 @@ def _of_nodes(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]
     yield Tile(
         label="Sick",
         value=_say(total, sick),
-        note=f"on {nodes} node{'' if nodes == 1 else 's'}" if nodes else "none",
+        note=f"on {words.counted(nodes, 'node')}; not free for anybody" if nodes else "none",
         tone="bad" if sick else "",
     )
 
 
-def headline(total: Total, waiting: int, first: WaitingRow | None) -> str:
-    """Return the sentence at the top: how full it is, and who waits."""
-    unit = words.unit(total.resource)
-    if not total.nominal and not total.used:
-        full = f"There is no quota of {unit} yet"
+def headline(total: Total, waiting: int) -> str:
+    """Return the sentence at the top: how full it is, and how many wait.
+
+    How long the first of them waits is added by the page, and the full stop.
+    """
+    used, nominal = _say(total, total.used), _say(total, total.nominal)
+    if total.nominal == amount.UNLIMITED:
+        full = f"{used} {words.unit(total.resource, total.used)} of unlimited quota allocated"
+    elif total.nominal or total.used:
+        full = (
+            f"{used} of {nominal} {words.unit(total.resource, total.nominal)} of quota allocated"
+        )
     else:
-        full = f"{_say(total, total.used)} of {_say(total, total.nominal)} {unit} allocated"
+        full = f"There is no quota of {words.unit(total.resource)} yet"
     if not waiting:
-        return f"{full}; nobody waits."
+        return f"{full}; nobody waits"
     noun = "Workload waits" if waiting == 1 else "Workloads wait"
-    return f"{full}; {waiting:,} {noun}{', the longest for ' + first.age if first else ''}."
+    return f"{full}; {waiting:,} {noun}"
 
 
 def first_that_starts(rows: Iterable[WaitingRow]) -> WaitingRow | None:

@@ -1,9 +1,10 @@
 """The pages of the dashboard: which rights each needs, and what is put on it."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -11,14 +12,14 @@ import flask
 
 from admission.answers import estimates, owning, quota_use
 from admission.base import durations, logs
-from admission.base.clock import Clock, to_wire
+from admission.base.clock import Clock, from_wire, to_wire
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.gpu import resources as devices
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.errors import KubeError
 from admission.objects.usage_record import Record
-from admission.scheduling.overview import Overview
+from admission.scheduling.overview import Overview, QueueOverview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
 from admission.serve import lists, statuses
@@ -76,7 +77,8 @@ class Pages:
         with self._turn() as viewer:
             if not viewer.may("list", resources.CLUSTER_QUEUES):
                 return flask.redirect(flask.url_for("teams"), HTTPStatus.SEE_OTHER)
-            use = quota_use.of_overview(self._visible(viewer))
+            overview = self._visible(viewer)
+            use = quota_use.of_overview(overview)
             resource = overview_page.chosen(use, flask.request.args.get("resource", ""))
             total = quota_use.total(use, resource)
             lines = self._source.pending()
@@ -84,7 +86,7 @@ class Pages:
             waiters = waiting_rows.in_order(lines)
             matches = self._matching(viewer, waiters, text)
             cut = _cut(matches, overview_page.ROWS)
-            rows = self._rows(viewer, [*waiters[:1], *cut["rows"]], lines)
+            rows = self._rows(viewer, [*waiters[:1], *cut["rows"]], lines, overview.queues)
             first = rows.pop(0) if rows else None
             queues = overview_page.queue_rows(use, resource)
             if text:
@@ -93,10 +95,16 @@ class Pages:
             stock = self._source.stock() if viewer.may("list", resources.NODES) else None
             return self._page(
                 "overview.html",
-                headline=overview_page.headline(total, len(waiters), first),
+                headline=overview_page.headline(total, len(waiters)),
                 first=first,
                 then=None if text else overview_page.first_that_starts(rows),
-                tiles=overview_page.tiles(total, len(waiters), first.age if first else "", stock),
+                tiles=overview_page.tiles(
+                    total,
+                    len(waiters),
+                    sum(waiter.may_ask_for(resource) for waiter in waiters),
+                    first.since if first else "",
+                    stock,
+                ),
                 choices=overview_page.choices(use),
                 resource=resource,
                 unit=words.unit(resource),
@@ -128,7 +136,7 @@ class Pages:
         records = self._records()
         if records is None:
             return None
-        return trend.of(records, resource, self._ranking(records), self._clock.now())
+        return trend.of(records, resource, self._ranking(records), flask.g.now)
 
     def _records(self) -> tuple[Record, ...] | None:
         try:
@@ -147,7 +155,7 @@ class Pages:
             )
             for queue in self._source.overview().queues
         }
-        return shades.ranking(trend.gpu_time(records or (), self._clock.now()), nominal)
+        return shades.ranking(trend.gpu_time(records or (), flask.g.now), nominal)
 
     def _matching(self, viewer: Viewer, waiters: Sequence[Waiter], text: str) -> list[Waiter]:
         """Return those that have a text in their names, of what the caller may see."""
@@ -167,14 +175,16 @@ class Pages:
         viewer: Viewer,
         shown: Sequence[Waiter],
         lines: Mapping[ClusterQueueName, PendingSnapshot],
+        overviews: Iterable[QueueOverview],
     ) -> list[WaitingRow]:
         def may_see(namespace: str) -> bool:
             return viewer.may_list(resources.WORKLOADS, namespace)
 
-        now = self._clock.now()
+        now: datetime = flask.g.now
         queues = {waiter.queue for waiter in shown if may_see(waiter.key.namespace)}
         starts = estimates.of_source(self._source, queues, now)
-        return waiting_rows.rows(shown, lines, self._source, may_see, starts, now)
+        passing = {overview.name for overview in overviews if not overview.is_strict}
+        return waiting_rows.rows(shown, lines, self._source, may_see, starts, now, passing)
 
     def quota(self) -> str:
         """Return the tree of cohorts and queues."""
@@ -216,8 +226,8 @@ class Pages:
                 "queue.html",
                 queue=queue,
                 bars=tree.all_bars(queue),
-                asks=words.in_words({str(r): n for r, n in queue.requested.items()}),
-                waiting=self._rows(viewer, cut["rows"], {queue.name: line}),
+                asks=waiting_rows.asked_together(line, queue.requested),
+                waiting=self._rows(viewer, cut["rows"], {queue.name: line}, [queue]),
                 first=(cut["page"] - 1) * holding_rows.PAGE,
                 holding=[
                     self._holding(viewer, workload) for workload in holders[: holding_rows.PAGE]
@@ -228,7 +238,7 @@ class Pages:
             )
 
     def _holding(self, viewer: Viewer, workload: ReservingWorkload) -> Holding:
-        row = holding_rows.holding(workload, self._clock.now())
+        row = holding_rows.holding(workload)
         kind = resources.PODS if workload.is_pod else resources.WORKLOADS
         if viewer.may_list(kind, workload.key.namespace):
             return row
@@ -245,6 +255,8 @@ class Pages:
             (wait,) = self._source.waits((key,))
             queue = LocalQueueKey(namespace, view.spec.queue_name)
             line = self._source.line(queue) if wait else None
+            members = () if line is None else line.members
+            item = next((member for member in members if member.workload.key == key), None)
             places = lists.places(line) if line is not None else ()
             place = next(
                 (entry.in_cluster_queue + 1 for entry in places if entry.workload == key), 0
@@ -252,7 +264,7 @@ class Pages:
             user = owning.requester_of(view.metadata)
             admission = view.status.admission
             verdict, never = waiting_rows.said(wait, view)
-            now = self._clock.now()
+            now: datetime = flask.g.now
             queues = () if wait is None else (wait.cluster_queue,)
             start = estimates.of_source(self._source, queues, now).get(key)
             waits = wait is not None or view.is_pending()
@@ -263,12 +275,12 @@ class Pages:
                 cluster_queue=admission.cluster_queue
                 if admission is not None
                 else (wait.cluster_queue if wait is not None else ""),
-                place=place,
+                place=0 if never else place,
                 user="" if user == owning.UNKNOWN else user,
                 since="" if line is None else waiting_rows.since(line, key),
                 start="" if start is None else to_wire(start),
                 start_within="" if start is None else durations.within(start - now),
-                asks="" if wait is None else waiting_rows.asked(wait),
+                asks="" if wait is None else waiting_rows.asks(item, wait),
                 why=verdict if waits else "",
                 never=never and waits,
                 held_by=waiting_rows.holders(wait),
@@ -401,6 +413,8 @@ class Pages:
                 if line.item.workload.queue.namespace == namespace
             ]
             cut = _cut(waiters if may_see else [], holding_rows.PAGE)
+            names_queues = viewer.may("list", resources.CLUSTER_QUEUES)
+            overviews = self._source.overview().queues if names_queues else ()
             holders = [
                 holder
                 for queue in (behind if may_see else ())
@@ -413,14 +427,14 @@ class Pages:
                 headline=team_page.headline(rows),
                 queues=rows,
                 may_see=may_see,
-                waiting=self._rows(viewer, cut["rows"], lines),
+                waiting=self._rows(viewer, cut["rows"], lines, overviews),
                 count=len(waiters),
                 holding=[
                     self._holding(viewer, holder)
                     for holder in holding_rows.in_order(holders)[: holding_rows.PAGE]
                 ],
                 held=len(holders),
-                names_queues=viewer.may("list", resources.CLUSTER_QUEUES),
+                names_queues=names_queues,
                 page=cut["page"],
                 last=cut["last"],
             )
@@ -430,9 +444,8 @@ class Pages:
     def _page(self, template: str, **values: Any) -> str:
         viewer = flask.g.viewer
         return flask.render_template(
-            template, viewer=viewer.caller.name, now=overview_page.moment(self._clock.now()),
-            **values,
-        )  # fmt: skip
+            template, viewer=viewer.caller.name, now=overview_page.moment(flask.g.now), **values
+        )
 
     @contextmanager
     def _turn(self) -> Iterator[Viewer]:
@@ -440,6 +453,7 @@ class Pages:
             raise statuses.not_ready("Too many pages are asked for. Try again.")
         try:
             flask.g.revision = self._source.revision()  # first: what changes later is told again
+            flask.g.now = self._clock.now()  # once, so that all ages of a page agree
             yield flask.g.viewer
         except KubeError as error:
             self._log.warning("caller not checked", error=str(error))
@@ -485,9 +499,9 @@ def with_parameters(**changed: Any) -> str:
     return flask.url_for(flask.request.endpoint, **arguments)
 
 
-def ago(value: str, clock: Clock, parse: Callable[[str], Any]) -> str:
-    """Return how long ago a time of the API server is; empty for no time."""
+def ago(value: str) -> str:
+    """Return how long before a page was made a time of the API server is; empty for no time."""
     try:
-        return durations.age(clock.now() - parse(value)) if value else ""
+        return durations.age(flask.g.now - from_wire(value)) if value else ""
     except ValueError:
         return ""

@@ -63,5 +63,5 @@ def headline(rows_: Sequence[LocalRow]) -> str:
     running, pending = sum(row.running for row in rows_), sum(row.pending for row in rows_)
     if not running and not pending:
         return "Nothing runs and nothing waits."
-    runs = f"{running} Workload{'' if running == 1 else 's'} admitted"
+    runs = f"{words.counted(running, 'Workload')} admitted"
     return f"{runs}, {f'{pending} waiting' if pending else 'nobody waits'}."

@@ -38,7 +38,7 @@ class Column:
 
     Attributes:
         day: as ``Mon 24``.
-        parts: from the bottom.
+        parts: from the bottom, the last of the legend first.
         text: the same in words.
         is_known: whether there are records of it.
         is_complete: whether nothing is missing in them.
@@ -74,15 +74,27 @@ class Trend:
 
     Attributes:
         columns: days, the present one last.
-        legend: ClusterQueues with their GPU-hours of the week.
+        legend: ClusterQueues with their GPU-hours of the week, as they lie in a column from above.
         total: GPU-hours of the week, in words.
         highest: GPU-hours of the highest column, in words.
+        highest_day: the day of that column.
     """
 
     columns: tuple[Column, ...]
     legend: tuple[Entry, ...]
     total: str
     highest: str
+    highest_day: str
+
+    @property
+    def has_gaps(self) -> bool:
+        """Return whether there is no record of a day."""
+        return not all(column.is_known for column in self.columns)
+
+    @property
+    def has_holes(self) -> bool:
+        """Return whether something is missing in the records of a day."""
+        return any(column.is_known and not column.is_complete for column in self.columns)
 
 
 def of(records: Sequence[Record], resource: str, ranked: Sequence[str], now: datetime) -> Trend:
@@ -101,7 +113,9 @@ def of(records: Sequence[Record], resource: str, ranked: Sequence[str], now: dat
         for queue, seconds in amounts_of_day.items():
             sums[queue] = sums.get(queue, 0) + seconds
     legend = shades.of(sums, ranked)
-    highest = max(sum(amounts_of_day.values()) for amounts_of_day in by_day.values())
+    sums_of_days = {day: sum(amounts_of_day.values()) for day, amounts_of_day in by_day.items()}
+    highest_day = max(days, key=lambda day: sums_of_days[day])
+    highest = sums_of_days[highest_day]
     return Trend(
         columns=tuple(_column(records, day, by_day[day], legend, highest) for day in days),
         legend=tuple(
@@ -112,6 +126,7 @@ def of(records: Sequence[Record], resource: str, ranked: Sequence[str], now: dat
         ),
         total=_hours(sum(sums.values())),
         highest=_hours(highest),
+        highest_day=_label(highest_day),
     )
 
 
@@ -128,6 +143,10 @@ def _days(now: datetime) -> list[int]:
     """Return when the days of the week that ends now begin."""
     today = int(now.timestamp()) // DAY * DAY
     return [today - DAY * back for back in range(DAYS - 1, -1, -1)]
+
+
+def _label(day: int) -> str:
+    return datetime.fromtimestamp(day, UTC).strftime("%a %d")
 
 
 def _of_day(
@@ -155,13 +174,13 @@ def _column(
     amounts = {shade: sums.get(name, 0) for name, shade in coloured.items()}
     amounts[shades.OTHERS] = sum(n for name, n in sums.items() if name not in coloured)
     parts, filled = [], 0
-    for shade, seconds in amounts.items():
+    for shade, seconds in reversed(amounts.items()):
         before = filled * HEIGHT // max(1, highest)
         filled += seconds
         height = filled * HEIGHT // max(1, highest) - before
         if height:
             parts.append(Part(shade=shade, top=HEIGHT - before - height, height=height))
-    label = datetime.fromtimestamp(day, UTC).strftime("%a %d")
+    label = _label(day)
     named = [f"{name} {_hours(sums[name])}" for name in coloured if sums.get(name)]
     total_text = f"{_hours(filled)} GPU-hours" if of_day else "no record"
     return Column(

@@ -1,20 +1,22 @@
 """Who waits, over all queues: rows of a table, the one that waits longest first."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from admission.answers import owning, shortages
+from admission.answers import owning, quota_use, shortages
 from admission.answers.estimates import Starts
 from admission.base import causes, clock, conditions, durations
 from admission.base.causes import Shortage
 from admission.base.conditions import Text
-from admission.base.names import ClusterQueueName, ResourceName, WorkloadKey
+from admission.base.names import ClusterQueueName, FlavorName, ResourceName, WorkloadKey
+from admission.gpu import resources as devices
 from admission.objects.workload import Workload
 from admission.reasons import next_steps, reading, sentences
 from admission.scheduling.decisions import Wait
 from admission.scheduling.pending import Pending, PendingSnapshot
+from admission.scheduling.podsets import Demand
 from admission.serve.dashboard import words
 
 _NEVER: Final = next_steps.NEVER_STARTS
@@ -40,6 +42,13 @@ class Waiter:
         """Return the identity of the Workload."""
         return self.item.workload.key
 
+    def may_ask_for(self, resource: str) -> bool:
+        """Return whether it asks for a resource, or it is not known for what it asks."""
+        demands = self.item.demands
+        return not demands or any(
+            demand.requests.get(ResourceName(resource)) for demand in demands
+        )
+
     def matches(self, text: str) -> bool:
         """Return whether a lower-case text is part of one of its names."""
         work = self.item.workload
@@ -56,11 +65,11 @@ class WaitingRow:
         owner: what it was made for, as ``Job train``; empty for itself.
         user: who created that; `owning.UNKNOWN` where nobody saw it.
         queue: the ClusterQueue.
-        place: in the ClusterQueue, from 1.
+        place: in the ClusterQueue, from 1; 0 for one that never starts.
+        is_passed: whether it never starts, and is known not to keep others waiting.
         priority: of the Workload.
         asks: what it asks for, in words, GPUs first.
         since: since when it waits, RFC 3339.
-        age: how long that is.
         verdict: why it waits, without who holds the rest.
         held_by: ClusterQueues that hold what it needs, with how much, largest first.
         never: whether it never starts as it is.
@@ -74,10 +83,10 @@ class WaitingRow:
     user: str = ""
     queue: str = ""
     place: int = 0
+    is_passed: bool = False
     priority: int = 0
     asks: str = ""
     since: str = ""
-    age: str = ""
     verdict: str = ""
     held_by: tuple[tuple[str, str], ...] = ()
     never: bool = False
@@ -110,6 +119,7 @@ def rows(
     may_see: Callable[[str], bool],
     starts: Starts,
     now: datetime,
+    passing: Container[ClusterQueueName] = (),
 ) -> list[WaitingRow]:
     """Return the rows of a page.
 
@@ -120,16 +130,26 @@ def rows(
         may_see: whether the caller may see the Workloads of a namespace.
         starts: estimates of when they start.
         now: the present.
+        passing: ClusterQueues of which it is known that others pass what does not fit.
     """
     places = _places(shown, lines)
     keys = tuple(waiter.key for waiter in shown)
     rows = zip(shown, source.workloads(keys), source.waits(keys), strict=True)
     return [
-        _row(waiter, places[waiter.key], view, wait, starts.get(waiter.key), now)
+        _placed(
+            _row(waiter, view, wait, starts.get(waiter.key), now),
+            places[waiter.key],
+            is_passing=waiter.queue in passing,
+        )
         if may_see(waiter.key.namespace)
         else WaitingRow(key=None, queue=waiter.queue)
         for waiter, view, wait in rows
     ]
+
+
+def _placed(row: WaitingRow, place: int, *, is_passing: bool) -> WaitingRow:
+    """Return a row with its place in its queue, which one that never starts does not have."""
+    return replace(row, is_passed=is_passing) if row.never else replace(row, place=place)
 
 
 def _places(
@@ -158,7 +178,6 @@ def _to_wire(moment_us: int) -> str:
 
 def _row(
     waiter: Waiter,
-    place: int,
     view: Workload | None,
     wait: Wait | None,
     start: datetime | None,
@@ -173,11 +192,9 @@ def _row(
         user=(work.requester if view is None else owning.requester_of(view.metadata))
         or owning.UNKNOWN,
         queue=waiter.queue,
-        place=place,
         priority=work.priority,
-        asks=words.in_words(_asks(waiter.item, wait)),
+        asks=asks(waiter.item, wait),
         since=clock.to_wire(since),
-        age=durations.age(now - since),
         verdict=verdict,
         held_by=holders(wait),
         never=never,
@@ -227,15 +244,54 @@ def holders(wait: Wait | None) -> tuple[tuple[str, str], ...]:
     return () if first is None else tuple(first.holders[:_HOLDERS])
 
 
-def asked(wait: Wait) -> str:
-    """Return what a Workload that waits asks for, in words."""
-    return words.in_words(_sums(requests for _, requests in wait.requests))
+def asks(item: Pending | None, wait: Wait | None) -> str:
+    """Return what a Workload that waits asks for, in words.
+
+    A GPU costs another amount of GPU memory in each flavor. It is the amount that the reason
+    tells, in the flavor that it names first; where none was tried, the smallest and the largest.
+    """
+    demands = () if item is None else item.demands
+    if not demands:
+        return words.in_words(_sums(requests for _, requests in wait.requests) if wait else {})
+    if wait is not None and not isinstance(wait.why, causes.NotTried):
+        first = next(iter(sentences.deciding(wait.shortages)), None)
+        if first is not None and quota_use.is_gpu(first.resource):
+            return words.in_words(_in_flavor(demands, FlavorName(first.flavor)))
+    return _in_any_flavor(demands)
 
 
-def _asks(item: Pending, wait: Wait | None) -> dict[str, int]:
-    if item.demands or wait is None:
-        return _sums(demand.requests for demand in item.demands)
-    return _sums(requests for _, requests in wait.requests)
+def asked_together(line: PendingSnapshot, requested: Mapping[ResourceName, int]) -> str:
+    """Return what all that wait in a queue ask for, in words.
+
+    Args:
+        line: who waits.
+        requested: the sums, with the largest amounts where these differ by flavor.
+    """
+    if not any(map(devices.is_virtual, requested)):
+        return words.in_words({str(resource): value for resource, value in requested.items()})
+    return _in_any_flavor(demand for item in line.members for demand in item.demands)
+
+
+def _in_any_flavor(demands: Iterable[Demand]) -> str:
+    """Return what pod sets ask for together, with the smallest and the largest amounts."""
+    lowest: dict[str, int] = {}
+    highest: dict[str, int] = {}
+    for demand in demands:
+        flavors = demand.priced_flavors()
+        for resource, value in demand.requests.items():
+            smallest = min(
+                (demand.in_flavor(flavor, resource) for flavor in flavors), default=value
+            )
+            lowest[resource] = lowest.get(resource, 0) + min(smallest, value)
+            highest[resource] = highest.get(resource, 0) + value
+    return words.in_words(highest, lowest)
+
+
+def _in_flavor(demands: Iterable[Demand], flavor: FlavorName) -> dict[str, int]:
+    return _sums(
+        {resource: demand.in_flavor(flavor, resource) for resource in demand.requests}
+        for demand in demands
+    )
 
 
 def _sums(parts: Iterable[Mapping[ResourceName, int]]) -> dict[str, int]:
