@@ -29,6 +29,7 @@ class NodeFacts:
         labels: of the node.
         allocatable: units by GPU resource.
         capacity: alike; units that are not allocatable are unhealthy or reserved.
+        machine: what it has of cpu and memory, in canonical units.
         ready: whether its Ready condition is True.
         unschedulable: whether it is cordoned.
         conditions: (type, status) of all conditions.
@@ -41,6 +42,7 @@ class NodeFacts:
     labels: Mapping[str, str] = field(default_factory=dict)
     allocatable: Mapping[str, int] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)
+    machine: Mapping[str, int] = field(default_factory=dict)
     ready: bool = True
     unschedulable: bool = False
     conditions: tuple[tuple[str, str], ...] = ()

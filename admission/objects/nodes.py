@@ -50,6 +50,7 @@ def node_facts(
         labels={sys.intern(key): sys.intern(value) for key, value in labels.items()},
         allocatable=_gpus(view.status.allocatable),
         capacity=_gpus(view.status.capacity),
+        machine=_machine(view.status.allocatable),
         ready=_is_ready(view),
         unschedulable=view.spec.unschedulable,
         conditions=conditions,
@@ -88,6 +89,17 @@ def _is_ready(view: views.Node) -> bool:
         condition.type == "Ready" and condition.status == "True"
         for condition in view.status.conditions or ()
     )
+
+
+_MACHINE: Final = ("cpu", "memory")
+
+
+def _machine(amounts: Mapping[str, str | int] | None) -> dict[str, int]:
+    return {
+        name: values.amount_or_zero(name, amounts[name])
+        for name in _MACHINE
+        if amounts and name in amounts
+    }
 
 
 def _gpus(amounts: Mapping[str, str | int] | None) -> dict[str, int]:

@@ -394,12 +394,16 @@ def _beyond_nodes(
     flavors: Iterable[str],
     lister: Lister,
 ) -> tuple[causes.LargestNode, ...]:
-    """Return what one pod asks of a device that no node of the flavors has.
+    """Return what one pod asks of a resource that no node of the flavors has.
 
+    Of cpu and memory that is known of nodes with GPUs.
     Return nothing where a node may have it, and where the queue gives each of the pods less than a
     node: then the quota is what matters. Flavors of which the queue can have nothing do not count.
     """
+    has_devices = any(resources.is_device(resource) for resource in of_pod)
     for resource in requested:
+        if not has_devices:
+            break
         nodes, enough = [], []
         for flavor in flavors:
             has = _largest_node(flavor, resource, lister)
@@ -420,7 +424,7 @@ def _beyond_nodes(
 
 
 def _largest_node(flavor: str, resource: str, lister: Lister) -> int | None:
-    """Return the most of a device that a node of a flavor has, as the controller has said."""
+    """Return the most of a resource that a node of a flavor has, as the controller has said."""
     view = lister.resource_flavor(flavor)
     if view is None:
         return None

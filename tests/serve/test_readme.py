@@ -14,6 +14,6 @@ _SENTENCE = re.compile(r"<h1[^>]*>(.*?)</h1>", re.DOTALL)
 def test_the_numbers_in_the_text_of_a_picture_are_those_of_its_page() -> None:
     (said,) = _PICTURE.findall(README)
     (shown,) = _SENTENCE.findall(scenes.small().sign_in().text("/"))
-    numbers = re.findall(r"\d+ of \d+ GPUs allocated", html.unescape(shown))
+    numbers = re.findall(r"\d+ of \d+ GPUs of quota allocated", html.unescape(shown))
     assert numbers
-    assert re.findall(r"\d+ of \d+ GPUs allocated", said) == numbers
+    assert re.findall(r"\d+ of \d+ GPUs of quota allocated", said) == numbers

@@ -440,6 +440,28 @@ def test_a_pod_that_is_larger_than_every_node_is_told_so(
     assert warnings(make_labelled_pools(nodes), gpus=gpus, **selects) == ((told,) if told else ())
 
 
+@pytest.mark.parametrize(
+    ("gpus", "memory", "told"),
+    [
+        (1, "2Ti", "Too big: a pod asks 2Ti memory of a100, the largest node has 1Ti. Ask for at"),
+        (1, "1Ti", ""),
+        (0, "2Ti", ""),
+    ],
+    ids=["more than a node has", "as much", "without a GPU it may be on other nodes"],
+)
+def test_a_gpu_pod_with_more_memory_than_any_node_with_gpus_is_told_so(
+    gpus: int, memory: str, told: str
+) -> None:
+    document = make_flavor("a100", annotations={names.LARGEST_NODE: f"memory=1Ti, {GPU}=8"})
+    queue = cluster_queue_view({"a100": {GPU: "16", "memory": "8Ti"}})
+    cluster = make_world(queue)
+    cluster.flavors = {"a100": msgspec.convert(document, ResourceFlavor)}
+    pod = read(make_pod(gpus=gpus, requests={"memory": memory}))
+    part = admission_warnings.CreatedPods(pod=pod, written=pod, count=1)
+    texts = [found.warning for found in admission_warnings._about_part(part, queue, cluster)]
+    assert [text.startswith(told) for text in texts] == ([True] if told else [])
+
+
 def test_pods_of_an_owner_are_judged_one_by_one_against_the_largest_node() -> None:
     cluster = make_labelled_pools({"a100": SMALL, "h100": SMALL})
     part = admission_warnings.CreatedPods(

@@ -13,6 +13,7 @@ GPU = "nvidia.com/gpu"
 RESOURCES = "spec.containers[0].resources"
 NEGATIVE = "must be greater than or equal to 0"
 NO_LIMIT = "Limit must be set for non overcommitable resources"
+INTEGER = "must be an integer; for a part of a GPU see docs/guides/mig-memory-and-shares.md"
 QUANTITY = "must be a Kubernetes quantity such as 1, 500m or 2Gi"
 
 
@@ -22,8 +23,7 @@ QUANTITY = "must be a Kubernetes quantity such as 1, 500m or 2Gi"
         ({GPU: "-1"}, {GPU: "-1"},
          [f'{RESOURCES}.limits[{GPU}]: Invalid value: "-1": {NEGATIVE}']),
         ({GPU: "500m"}, {GPU: "500m"},
-         [f'{RESOURCES}.limits[{GPU}]: Invalid value: "500m": must be an integer; for a part of a GPU'
-          ' see docs/guides/mig-memory-and-shares.md']),
+         [f'{RESOURCES}.limits[{GPU}]: Invalid value: "500m": {INTEGER}']),
         ({GPU: "1"}, {},
          [f"{RESOURCES}.limits: Required value: {NO_LIMIT}"]),
         ({GPU: "1"}, {GPU: "2"},

@@ -429,7 +429,9 @@ class CapacityByFlavor:
         }
 
     def largest_nodes(self, flavor: str, *, with_repelled: bool = False) -> dict[str, int]:
-        """Return the most that one node of a flavor has of each device, sick ones included.
+        """Return the most that one node of a flavor has of each device, of cpu and of memory.
+
+        Sick devices are included. Nodes without GPUs do not count.
 
         Args:
             flavor: which nodes.
@@ -445,6 +447,9 @@ class CapacityByFlavor:
             for resource in has.healthy.keys() | has.sick.keys():
                 amount = has.healthy.get(resource, 0) + has.sick.get(resource, 0)
                 largest[resource] = max(amount, largest.get(resource, 0))
+            if has.healthy or has.sick:
+                for resource, amount in entry.facts.machine.items():
+                    largest[resource] = max(amount, largest.get(resource, 0))
         return largest
 
     def reasons(self, flavor: str) -> Iterable[str]:
