@@ -439,7 +439,7 @@ def pod_priority_class_not_found(name: str, classes: Iterable[str]) -> Text:
         name: of the class.
         classes: names of the WorkloadPriorityClasses that exist.
     """
-    step = sentences.other_priority_class(sorted(classes), "recreate the pod without")
+    step = sentences.other_priority_class(sorted(classes), "recreate the pod")
     return sentences.priority_class_not_found("WorkloadPriorityClass", name, step)
 
 

@@ -1048,16 +1048,16 @@ def class_without_effect(class_name: str) -> Text:
     return Text(reason, sentence(f"Without effect: {message}, so its priority stays as it was"))
 
 
-def other_priority_class(classes: Sequence[str], without: str = "leave out") -> str:
+def other_priority_class(classes: Sequence[str], again: str = "create it again") -> str:
     """Return what to do where a WorkloadPriorityClass does not exist, as a clause.
 
     Args:
         classes: names of those that exist, sorted.
-        without: how to do without the label, as what stands before it.
+        again: what to do with the object: the label cannot be taken off.
     """
-    use = f"use one of {listed(map(name, classes))}, or " if classes else ""
+    use = f" with one of {listed(map(name, classes))}, or" if classes else ""
     label = f"the label {names.PRIORITY_CLASS_LABEL}"
-    return f"{use}{without} {label}; an administrator can create the class"
+    return f"{again}{use} without {label}; an administrator can create the class"
 
 
 def no_pods() -> Text:

@@ -95,8 +95,8 @@ CLASS = "kueue.x-k8s.io/priority-class"
 @pytest.mark.parametrize(
     ("known", "step"),
     [
-        ({"low", "high"}, "Use one of high, low, or leave out the label"),
-        (set[str](), "Leave out the label"),
+        ({"low", "high"}, "Create it again with one of high, low, or without the label"),
+        (set[str](), "Create it again without the label"),
     ],
 )
 def test_a_missing_priority_class_is_named_with_those_that_exist(
@@ -675,7 +675,9 @@ def test_the_warning_about_a_class_says_nothing_of_others_where_there_are_none()
     assert said == (f"{NO_CLASS}Have it created",)
 
 
-WAITS = f'Waits: WorkloadPriorityClass "nope" not found. Leave out the label {CLASS}; an'
+WAITS = (
+    f'Waits: WorkloadPriorityClass "nope" not found. Create it again without the label {CLASS}; an'
+)
 
 
 @pytest.mark.parametrize(
