@@ -200,7 +200,8 @@ def test_a_workload_priority_class_counts_as_soon_as_it_exists() -> None:
     assert condition.reason == "WorkloadPriorityClassNotFound"
     assert condition.message == (
         'Waits: WorkloadPriorityClass "urgent" not found; recreate the pod with one of low,'
-        " or without the label kueue.x-k8s.io/priority-class; an administrator can create the class."
+        " or without the label kueue.x-k8s.io/priority-class; an administrator can create the"
+        " class."
     )
     world.add(make_class("urgent", 7))
     world.settle()
