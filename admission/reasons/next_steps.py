@@ -351,6 +351,11 @@ class _Blank(dict[str, str]):
         return key.upper()
 
 
+def at(namespace: str) -> str:
+    """Return the option that names a namespace, for the end of a command; empty for none."""
+    return f" -n {namespace}" if namespace else ""
+
+
 def next_step(
     code: str, place: Mapping[str, str] = MappingProxyType({}), *, sees_queues: bool = True
 ) -> str:
@@ -363,8 +368,7 @@ def next_step(
     """
     reason = CATALOGUE.get(Code(code)) if is_code(code) else None
     values = {key: value for key, value in place.items() if value}
-    at = f" -n {values['namespace']}" if "namespace" in values else ""
-    values["at"] = at  # who may read one namespace only has to name it
+    values["at"] = at(values.get("namespace", ""))  # who may read one only has to name it
     if reason is None:
         return ""
     step = reason.step if sees_queues else reason.without_rights or reason.step
