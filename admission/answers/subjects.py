@@ -7,16 +7,17 @@ from functools import cache
 from typing import Final
 
 from admission.answers import without_queues
-from admission.base import names
+from admission.base import conditions, names
 from admission.base.errors import AdmissionError
 from admission.base.json_answers import ErrorCode
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.resources import Resource
-from admission.objects import owner_rows
+from admission.objects import owner_rows, views
+from admission.owners import pod as pod_owner
 from admission.owners import serving
 from admission.owners.serving import ServingKind
-from admission.reasons import next_steps, reading, sentences
+from admission.reasons import added_conditions, next_steps, reading, sentences
 
 _SHORT: Final = {
     "po": "pods",
@@ -118,7 +119,8 @@ def find(api: Api, namespace: str, subject: str) -> ExplainedObject:
     """Return the object that ``[KIND/]NAME`` names.
 
     A name alone is that of a pod or, if there is no such pod, of the only other object of the
-    namespace with that name, a LocalQueue last.
+    namespace with that name, then of a group of pods that has no Workload yet, a LocalQueue last.
+    Of a group it is the pod that says what the group waits for.
 
     Raises:
         NotFoundError: there is no such object.
@@ -143,6 +145,8 @@ def find(api: Api, namespace: str, subject: str) -> ExplainedObject:
             kind for kind in kinds() if kind.namespaced and kind not in _LAST_OF_NAME
         )
     subjects = list(_named(api, namespace, other_kinds, name))
+    if not subjects:
+        subjects = _in_group(api, namespace, name)
     if not subjects:  # a LocalQueue is often called as what is in it
         subjects = list(_named(api, namespace, (resources.LOCAL_QUEUES,), name))
     return _only(api, name, subjects, other_kinds, namespace)
@@ -221,6 +225,25 @@ def _unread(resource: Resource, name: str, namespace: str) -> SubjectError:
         f"{next_steps.at(namespace)}",
         ErrorCode.FORBIDDEN,
     )
+
+
+def _in_group(api: Api, namespace: str, name: str) -> list[ExplainedObject]:
+    """Return the pod that says what a group of pods of that name waits for, if there is one."""
+    try:
+        selector = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
+        pods = api.list(resources.PODS, namespace, label_selector=selector, into=views.Pod).items
+    except errors.ForbiddenError:
+        return []
+    members = {pod.metadata.name: pod for pod in pods if pod_owner.group_name(pod) == name}
+    refers = {added_conditions.group_waits_as(member).message for member in members}
+    first = min(members, key=lambda member: (_told(members[member]) in refers, member), default="")
+    return [_get(api, resources.PODS, namespace, first)] if first else []
+
+
+def _told(pod: views.Pod) -> str:
+    """Return what a pod is told to wait for; empty for nothing."""
+    listed = pod.status.conditions or ()
+    return next((each.message for each in listed if each.type == conditions.POD_ADMITTED), "")
 
 
 def _get(api: Api, resource: Resource, namespace: str, name: str) -> ExplainedObject:

@@ -122,6 +122,7 @@ class Answer:
         notes: what else matters, a sentence each.
         said: reason and message of the condition of the Workload or queue, as Kueue words it.
         missing: what could not be read, a sentence each.
+        is_alone: whether it is a pod that nothing controls.
     """
 
     kind: str
@@ -145,6 +146,7 @@ class Answer:
     notes: tuple[str, ...] = ()
     said: Text = _NOTHING_SAID
     missing: tuple[str, ...] = ()
+    is_alone: bool = False
 
 
 def explain(api: Api, namespace: str, typed: str) -> Answer:
@@ -736,7 +738,7 @@ def _with_preemptor(api: Api, answer: Answer) -> Answer:
     if not isinstance(lost, causes.Preempted) or not lost.job_uid:
         return answer
     selector = f"{names.JOB_UID_LABEL}={lost.job_uid}"
-    listed: list[Document] = []
+    listed: Sequence[Document] = ()
     for namespace in ("", answer.namespace):
         with suppress(errors.ForbiddenError):
             listed = api.list(resources.WORKLOADS, namespace, label_selector=selector).items
@@ -1166,6 +1168,7 @@ def _answer(
         cluster_queue=cluster_queue,
         workload=workload,
         flavors={},
+        is_alone=subject.resource == resources.PODS and not _controller(subject.document),
     )
     return _saying(answer, text)
 
@@ -1188,7 +1191,10 @@ def _saying(answer: Answer, text: Text, *, holder: str = "", sees_queues: bool =
         "name": answer.name,
         "workload": answer.workload,
     }
-    step = next_steps.next_step(text.reason, place, sees_queues=sees_queues)
+    step = next_steps.next_step(
+        text.reason, place, sees_queues=sees_queues, is_alone=answer.is_alone,
+        is_first=answer.place == 1,
+    )  # fmt: skip
     return replace(answer, reason=text.reason, message=text.message, advice=step)
 
 

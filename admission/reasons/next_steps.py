@@ -86,11 +86,15 @@ class CatalogueEntry:
             ``{namespace}`` the namespace, ``{at}`` the option that names it, ``{name}``
             the name of what is asked about.
         without_rights: the same for who may not read ClusterQueues; empty where it is the same.
+        without_owner: the same for a pod that nothing controls; empty likewise.
+        at_first: the same for what is first in its queue; empty likewise.
     """
 
     title: str
     step: str
     without_rights: str = ""
+    without_owner: str = ""
+    at_first: str = ""
 
 
 CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
@@ -229,6 +233,7 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         Code.POD_GROUP_INCOMPLETE: CatalogueEntry(
             "Its group lacks pods",
             "create the pods that are missing, or see why their owner does not",
+            without_owner="create the pods that are missing",
         ),
         Code.POD_GROUP_INVALID: CatalogueEntry(
             "The pods of its group do not go together",
@@ -357,7 +362,12 @@ def at(namespace: str) -> str:
 
 
 def next_step(
-    code: str, place: Mapping[str, str] = MappingProxyType({}), *, sees_queues: bool = True
+    code: str,
+    place: Mapping[str, str] = MappingProxyType({}),
+    *,
+    sees_queues: bool = True,
+    is_alone: bool = False,
+    is_first: bool = False,
 ) -> str:
     """Return what to do about a reason; empty for nothing.
 
@@ -365,11 +375,18 @@ def next_step(
         code: of this module; nothing is known about others.
         place: ``queue``, ``local``, ``namespace``, ``name``, ``workload``, as far as known.
         sees_queues: whether who asks may read ClusterQueues.
+        is_alone: whether it is about a pod that nothing controls.
+        is_first: whether it is about what is first in its queue.
     """
     reason = CATALOGUE.get(Code(code)) if is_code(code) else None
     values = {key: value for key, value in place.items() if value}
     values["at"] = at(values.get("namespace", ""))  # who may read one only has to name it
     if reason is None:
         return ""
-    step = reason.step if sees_queues else reason.without_rights or reason.step
+    variants = (
+        reason.at_first if is_first else "",
+        reason.without_owner if is_alone else "",
+        "" if sees_queues else reason.without_rights,
+    )
+    step = next(filter(None, variants), reason.step)
     return step.format_map(_Blank(values))

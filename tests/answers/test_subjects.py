@@ -4,15 +4,18 @@ from typing import Any
 
 import pytest
 
-from admission.answers import subjects
+from admission.answers import subjects, why
 from admission.answers.subjects import SubjectError
+from admission.base import conditions, names
 from admission.kube import resources
 from admission.objects import crds
 from admission.owners import integrations
+from admission.reasons import added_conditions
 from admission.sandbox.store import Store
 from tests.answers.rights import OfTeam
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import make_job
+from tests.builders.metadata import make_condition
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_local_queue
 from tests.builders.workloads import make_workload
@@ -114,6 +117,33 @@ def test_an_owner_of_a_kind_that_an_installation_adds_is_found_by_its_workload(
     workload = make_workload("cake-big", namespace="ml", metadata={"ownerReferences": [owner]})
     store.create(resources.WORKLOADS, workload)
     assert subjects.find(store, "ml", "configmaps/big").name == "cake-big"
+
+
+def add_pod_of_group(store: Store, name: str, said: str, **annotations: str) -> None:
+    labels = {names.MANAGED_LABEL: "true"}
+    if not annotations:
+        labels[names.POD_GROUP_NAME] = "grp"
+    pod = make_pod(name, namespace="ml", labels=labels, annotations=annotations)
+    made = store.create(resources.PODS, pod)
+    condition = make_condition(conditions.POD_ADMITTED, "False", conditions.GROUP_INCOMPLETE, said)
+    status = {**made, "status": {"conditions": [condition]}}
+    store.replace(resources.PODS, status, subresource="status")
+
+
+def test_a_group_of_pods_is_found_by_its_name_before_it_has_a_workload(store: Store) -> None:
+    """Of its pods one says what it waits for; the others name that one."""
+    text = added_conditions.group_incomplete("grp", 3, 4).message
+    add_pod_of_group(store, "a", added_conditions.group_waits_as("b").message)
+    add_pod_of_group(store, "b", text)
+    add_pod_of_group(store, "c", added_conditions.group_waits_as("b").message)
+    add_pod_of_group(store, "other", text, **{names.POD_GROUP_NAME: "long"})
+    store.create(resources.LOCAL_QUEUES, make_local_queue("grp", "gpus", "ml"))
+    team: Any = OfTeam(store, "ml")
+    assert subjects.find(team, "ml", "grp").name == "b"
+    assert subjects.find(team, "ml", "long").name == "other"
+    answer = why.explain(team, "ml", "grp")
+    assert answer.message == ("3 of 4 pods of group grp are there; they are admitted together.")
+    assert answer.advice == "create the pods that are missing"
 
 
 PREEMPTED = (
