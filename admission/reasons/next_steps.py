@@ -167,8 +167,9 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
             "remove the request, or have the resource added to coveredResources of the queue",
         ),
         Code.PENDING_EVALUATION: CatalogueEntry(
-            "It has not been tried yet",
+            "Its turn has not come yet",
             "wait; who is before it: kubectl gpu queue {queue}{at}",
+            at_first="wait",
         ),
         Code.QUEUE_REQUIRED: CatalogueEntry(
             "It has no queue, and needs one",

@@ -400,9 +400,16 @@ def waits_for_pods(place: str = "", cluster_queue: str = "") -> Text:
 
 
 def not_judged(place: str = "", cluster_queue: str = "") -> Text:
-    """Return that a Workload has not been tried yet."""
-    at = _at(place, cluster_queue)
-    return Text(Code.PENDING_EVALUATION, sentence("Waits: it has not been tried yet", at))
+    """Return that a Workload has not been tried yet.
+
+    ``Waits: its queue looks at it next; 1st in queue research.``
+    """
+    head = "Waits: its turn in the queue has not come yet"
+    if place:
+        is_first = place == _ordinal(1)
+        next_up = "its queue looks at it next" if is_first else "its queue looks at others first"
+        head = f"Waits: {next_up}"
+    return Text(Code.PENDING_EVALUATION, sentence(head, _at(place, cluster_queue)))
 
 
 def resources_not_covered(missing: Iterable[str], cluster_queue: str = "") -> Text:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 
-from admission.base import causes, conditions, names
+from admission.base import causes, conditions, names, patches
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import crds
@@ -344,6 +344,20 @@ def test_a_job_without_a_condition_is_told_the_numbers_of_its_queue(world: World
     ]  # fmt: skip
     assert (answer["place"], answer["waiting"]) == (1, 1)
     assert answer["condition"]["message"] == WAITS["message"]
+
+
+def test_what_is_next_in_its_queue_is_told_so_and_of_nobody_before_it(world: World) -> None:
+    add_queue(world, flavorsReservation=used("13"), pendingWorkloads=2)
+    world.add_workload("job-train", add_job(world, **{names.QUEUE_LABEL: "lq"}))
+    world.add_workload("other", "another")
+    goes_first = patches.merge({"spec": {"priority": 1}})
+    world.store.patch(resources.WORKLOADS, "job-train", goes_first, "team")
+    answer = world.told("job/train")
+    assert answer["message"] == "Waits: its queue looks at it next; 1st in queue cq."
+    assert (answer["next"], answer["place"]) == ("wait", 1)
+    answer = world.told("workload/other")
+    assert answer["message"] == "Waits: its queue looks at others first; 2nd in queue cq."
+    assert answer["next"] == "wait; who is before it: kubectl gpu queue cq -n team"
 
 
 @pytest.mark.parametrize(
