@@ -30,6 +30,7 @@ class Code(StrEnum):
     NO_MATCHING_FLAVOR = WaitReason.NO_MATCHING_FLAVOR.value
     NO_TOPOLOGY = "NoTopology"
     RESOURCE_NOT_COVERED = "ResourceNotCovered"
+    RESOURCE_MISSPELLED = "ResourceMisspelled"
     PENDING_EVALUATION = WaitReason.PENDING_EVALUATION.value
     # queues
     QUEUE_REQUIRED = "QueueRequired"
@@ -165,6 +166,10 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         Code.RESOURCE_NOT_COVERED: CatalogueEntry(
             "Its queue has no quota for one of its resources",
             "remove the request, or have the resource added to coveredResources of the queue",
+        ),
+        Code.RESOURCE_MISSPELLED: CatalogueEntry(
+            "It asks for GPUs by a name that is misspelled",
+            f"ask for {names.GPU_RESOURCE}, and create it anew",
         ),
         Code.PENDING_EVALUATION: CatalogueEntry(
             "Its turn has not come yet",
@@ -337,6 +342,7 @@ NEVER_STARTS: Final = frozenset(
         Code.NO_MATCHING_FLAVOR,
         Code.NO_TOPOLOGY,
         Code.RESOURCE_NOT_COVERED,
+        Code.RESOURCE_MISSPELLED,
     }
 )
 """Reasons of what never starts as it is, whoever else ends."""

@@ -186,6 +186,21 @@ def test_a_pod_outside_every_queue_is_told_how_to_get_into_one(
     assert answer["notes"] == notes
 
 
+def test_what_asks_for_a_gpu_by_a_wrong_name_is_told_the_right_one(world: World) -> None:
+    resources_ = {"resources": {"limits": {"nvidia.com/gpus": "1"}}}
+    pod = make_pod("typo", namespace="team", container=resources_)
+    world.store.create(resources.PODS, pod)
+    job = make_job("typos", pod={"container": resources_})
+    world.store.create(resources.JOBS, job, "team")
+    for name in ("typo", "typos"):
+        answer = world.told(name)
+        assert (answer["state"], answer["reason"]) == ("not managed", "ResourceMisspelled")
+        assert answer["message"] == (
+            "Never starts as it is: nvidia.com/gpus is misspelled: a GPU is nvidia.com/gpu."
+        )
+        assert answer["next"] == "ask for nvidia.com/gpu, and create it anew"
+
+
 def test_a_pod_that_the_controller_has_not_seen_is_told_to_look_at_it(world: World) -> None:
     world.add_pod("p", labels=OURS)
     answer = world.told("p")

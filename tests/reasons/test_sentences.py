@@ -321,6 +321,10 @@ def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
         (no_flavor(WaitReason.NO_MATCHING_FLAVOR, causes.NotCovered("cpu")),
          Code.RESOURCE_NOT_COVERED,
          "Never starts as it is: its queue has no quota for cpu."),
+        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, causes.NotCovered("cpu"),
+                   causes.NotCovered("nvidia.com/gpus")),
+         Code.RESOURCE_MISSPELLED,
+         "Never starts as it is: nvidia.com/gpus is misspelled: a GPU is nvidia.com/gpu."),
     ],
 )  # fmt: skip
 def test_a_value_and_the_condition_that_is_written_from_it_say_the_same_sentence(
