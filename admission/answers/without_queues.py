@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from admission.answers import quota_use
 from admission.base import names, quantity
+from admission.base.events import is_stop
 from admission.base.names import FlavorName, FlavorResource, ResourceName, WorkloadKey
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
@@ -186,16 +187,9 @@ def last_stop(api: Api, namespace: str, name: str, kinds: AbstractSet[str]) -> L
     events = (
         event
         for event in _events(api, namespace, "name", name)
-        if event.kind in kinds and event.reason.startswith(_STOPS)
+        if event.kind in kinds and is_stop(event.reason)
     )
     return max(events, key=_order, default=None)
-
-
-_STOPS: Final = (
-    "Stopped", "Evicted", "Preempted", "PreemptionNotice", "PodTerminatedByKueue",
-    "ExcessPodDeleted", "Deleted",
-)  # fmt: skip
-"""What the reasons of events begin with that say why something is stopped."""
 
 
 def _events(api: Api, namespace: str, key: str, value: str) -> Iterator[LastEvent]:

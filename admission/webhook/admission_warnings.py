@@ -590,9 +590,9 @@ def _behind(
     ]
     if _goes_past(queue) and not _is_capped(queue) and _has_room(demands, queue, lister):
         return
-    others = "1 other waits" if waiting == 1 else f"about {_rounded(waiting)} others wait"
+    wait = "1 other waits" if waiting == 1 else f"about {_rounded(waiting)} others wait"
     yield (
-        f"May wait: {others} in ClusterQueue {queue.metadata.name}; the same or a higher priority"
+        f"May wait: {wait} in ClusterQueue {queue.metadata.name}; the same or a higher priority"
         f" goes first. See: kubectl gpu queue {line}"
     )
 

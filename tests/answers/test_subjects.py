@@ -167,6 +167,7 @@ def test_of_a_pod_that_is_gone_the_last_event_says_why(store: Store, typed: str)
     add_event(store, "kim2", "WaitingForQuota", "Waits.", "2026-01-01T00:01:00")
     add_event(store, "kim2", "Stopped", PREEMPTED, "2026-01-01T00:02:00")
     add_event(store, "kim2", "Killing", "Stopping container main", "2026-01-01T00:03:00")
+    add_event(store, "kim2", "DeletedWorkload", "Deleted not matching", "2026-01-01T00:03:00")
     add_event(store, "kim3", "Stopped", "another", "2026-01-01T00:04:00")
     with pytest.raises(SubjectError) as failed:
         subjects.find(store, "ml", typed)
