@@ -24,12 +24,16 @@ _FROM_NUMBERS: Final = frozenset({Code.WAITING_FOR_QUOTA, Code.EXCEEDS_MAX_QUOTA
 def verdict(text: Text, amounts: Iterable[Shortage], queue: str, *, place: str = "") -> Text:
     """Return why a Workload waits with the numbers of now, where it is quota that it waits for.
 
+    What has not been tried yet is told whether it is next.
+
     Args:
         text: what its condition says.
         amounts: what its pod sets ask for; see `of_workload`.
         queue: the ClusterQueue.
         place: its place in the queue, in words; empty if it is not to be told.
     """
+    if text == sentences.not_judged():
+        return sentences.not_judged(place, queue)
     lacking = [shortage for shortage in amounts if shortage.missing]
     if text.reason not in _FROM_NUMBERS or not lacking:
         return text

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from admission.answers import without_queues
+from admission.base import conditions, names
 from admission.base.errors import AdmissionError
 from admission.base.json_answers import ErrorCode
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.resources import Resource
-from admission.objects import owner_rows
+from admission.objects import owner_rows, views
+from admission.owners import pod as pod_owner
 from admission.owners import serving
 from admission.owners.serving import ServingKind
+from admission.reasons import added_conditions, next_steps, reading, sentences
 
 _SHORT: Final = {
     "po": "pods",
@@ -93,9 +97,9 @@ _ELSEWHERE: Final = {
         "its quota, its nodes and sick GPUs: kubectl gpu top; it: kubectl describe resourceflavor "
         "{name}"
     ),
-    resources.NODES: "who holds its GPUs: kubectl gpu who {name}",
+    resources.NODES: "who holds its GPUs: kubectl gpu who {name}{at}",
     Resource("batch", "v1", "cronjobs", "CronJob"): (
-        "each of its Jobs does: kubectl get jobs; kubectl gpu why job/NAME"
+        "each of its Jobs does: kubectl get jobs{at}; kubectl gpu why job/NAME{at}"
     ),
 }
 """Kinds that neither wait nor admit, and where they are shown."""
@@ -115,7 +119,8 @@ def find(api: Api, namespace: str, subject: str) -> ExplainedObject:
     """Return the object that ``[KIND/]NAME`` names.
 
     A name alone is that of a pod or, if there is no such pod, of the only other object of the
-    namespace with that name, a LocalQueue last.
+    namespace with that name, then of a group of pods that has no Workload yet, a LocalQueue last.
+    Of a group it is the pod that says what the group waits for.
 
     Raises:
         NotFoundError: there is no such object.
@@ -140,6 +145,8 @@ def find(api: Api, namespace: str, subject: str) -> ExplainedObject:
             kind for kind in kinds() if kind.namespaced and kind not in _LAST_OF_NAME
         )
     subjects = list(_named(api, namespace, other_kinds, name))
+    if not subjects:
+        subjects = _in_group(api, namespace, name)
     if not subjects:  # a LocalQueue is often called as what is in it
         subjects = list(_named(api, namespace, (resources.LOCAL_QUEUES,), name))
     return _only(api, name, subjects, other_kinds, namespace)
@@ -166,7 +173,7 @@ def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> Explained
             elsewhere.
     """
     for other in _called(typed, _ELSEWHERE):
-        advice = _ELSEWHERE[other].format(name=name)
+        advice = _ELSEWHERE[other].format(name=name, at=next_steps.at(namespace))
         raise SubjectError(
             f"a {other.kind} neither waits nor admits", advice, ErrorCode.UNKNOWN_KIND
         )
@@ -201,9 +208,42 @@ def _named(
             yield _get(api, resource, namespace, name)
         except errors.NotFoundError:
             continue
-        except errors.ForbiddenError:
+        except errors.ForbiddenError as error:
+            if not resource.namespaced:
+                raise _unread(resource, name, namespace) from error
             if len(among) == 1:
                 raise
+
+
+def _unread(resource: Resource, name: str, namespace: str) -> SubjectError:
+    """Return that an object of the cluster may not be read, and the role that shows it."""
+    role = names.VIEWER_ROLES.get(resource.kind, "")
+    shown = f"ClusterRole {role} shows it: ask an administrator for it; " if role else ""
+    return SubjectError(
+        f"you may not read {resource.kind} {name}",
+        f"{shown}who waits in the queues of your namespace: kubectl gpu queue"
+        f"{next_steps.at(namespace)}",
+        ErrorCode.FORBIDDEN,
+    )
+
+
+def _in_group(api: Api, namespace: str, name: str) -> list[ExplainedObject]:
+    """Return the pod that says what a group of pods of that name waits for, if there is one."""
+    try:
+        selector = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
+        pods = api.list(resources.PODS, namespace, label_selector=selector, into=views.Pod).items
+    except errors.ForbiddenError:
+        return []
+    members = {pod.metadata.name: pod for pod in pods if pod_owner.group_name(pod) == name}
+    refers = {added_conditions.group_waits_as(member).message for member in members}
+    first = min(members, key=lambda member: (_told(members[member]) in refers, member), default="")
+    return [_get(api, resources.PODS, namespace, first)] if first else []
+
+
+def _told(pod: views.Pod) -> str:
+    """Return what a pod is told to wait for; empty for nothing."""
+    listed = pod.status.conditions or ()
+    return next((each.message for each in listed if each.type == conditions.POD_ADMITTED), "")
 
 
 def _get(api: Api, resource: Resource, namespace: str, name: str) -> ExplainedObject:
@@ -226,22 +266,48 @@ def _only(
             f"{name!r} may be any of {listed}", "say which one", ErrorCode.AMBIGUOUS
         )
     resource, is_one_word = among[0], len({resource_.kind for resource_ in among}) == 1
+    if resource.namespaced:
+        _tell_gone(api, name, among if is_one_word else (resources.PODS, *among), namespace)
     where = f" in namespace {namespace}" if resource.namespaced else ""
+    at = next_steps.at(namespace) if resource.namespaced else ""
     elsewhere = _elsewhere(api, name, among if is_one_word else _WAITING)
     if not is_one_word:
         meant = similar(name, _listed(api, namespace, _LIKELY))
         raise SubjectError(
             f"no pod {name!r}{where}, nor anything else of that name that can wait",
-            f"{meant}{elsewhere}see those there are: kubectl get pods,jobs,workloads -n "
-            f"{namespace}",
+            f"{meant}{elsewhere}see those there are: kubectl get pods,jobs,workloads{at}; what is "
+            f"gone may still be in the events: kubectl get events{at}",
             ErrorCode.NOT_FOUND,
         )
     plural = resource.qualified if len(among) == 1 else resource.plural
-    option = f" -n {namespace}" if resource.namespaced else ""
     meant = similar(name, _listed(api, namespace, among))
     raise SubjectError(
         f'{plural} "{name}" not found{where}',
-        f"{meant}{elsewhere}see those there are: kubectl get {plural}{option}",
+        f"{meant}{elsewhere}see those there are: kubectl get {plural}{at}",
+        ErrorCode.NOT_FOUND,
+    )
+
+
+def _tell_gone(api: Api, name: str, among: Iterable[Resource], namespace: str) -> None:
+    """Say of an object that is gone why it was stopped, if an event still tells it.
+
+    Raises:
+        SubjectError: one does.
+    """
+    kinds_meant = {resource.kind for resource in among}
+    event = without_queues.last_stop(api, namespace, name, kinds_meant)
+    if event is None:
+        return
+    text = sentences.text(reading.of_condition(event.reason, event.message))
+    made_anew = (
+        "a pod without an owner is deleted when it is stopped: create it again; "
+        if event.kind == resources.PODS.kind
+        else ""
+    )
+    moment = f" at {event.at[:19]}Z" if event.at else ""
+    raise SubjectError(
+        f"{event.kind.lower()} {name} is gone; its last event{moment}: {text.message}",
+        f"{made_anew}what else was said of it: kubectl get events{next_steps.at(namespace)}",
         ErrorCode.NOT_FOUND,
     )
 
@@ -255,6 +321,8 @@ _WAITING: Final = (resources.PODS, resources.JOBS, resources.DEPLOYMENTS, resour
 """Kinds that are looked for in other namespaces."""
 _MOST_NAMES: Final = 500
 _MOST_SIMILAR: Final = 3
+_LIKE: Final = 0.8
+"""How much alike two names are of which one may be meant by the other: kim1 is not kim2."""
 
 
 def _listed(api: Api, namespace: str, among: Iterable[Resource]) -> Iterator[str]:
@@ -289,7 +357,7 @@ def _elsewhere(api: Api, name: str, among: Iterable[Resource]) -> str:
 
 def similar(name: str, candidates: Iterable[str]) -> str:
     """Return ``did you mean train or train-2? ``; empty where no name is similar."""
-    matches = difflib.get_close_matches(name, sorted(set(candidates)), n=_MOST_SIMILAR)
+    matches = difflib.get_close_matches(name, sorted(set(candidates)), _MOST_SIMILAR, _LIKE)
     return f"did you mean {' or '.join(matches)}? " if matches else ""
 
 

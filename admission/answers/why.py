@@ -122,6 +122,7 @@ class Answer:
         notes: what else matters, a sentence each.
         said: reason and message of the condition of the Workload or queue, as Kueue words it.
         missing: what could not be read, a sentence each.
+        is_alone: whether it is a pod that nothing controls.
     """
 
     kind: str
@@ -145,6 +146,7 @@ class Answer:
     notes: tuple[str, ...] = ()
     said: Text = _NOTHING_SAID
     missing: tuple[str, ...] = ()
+    is_alone: bool = False
 
 
 def explain(api: Api, namespace: str, typed: str) -> Answer:
@@ -197,7 +199,7 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
     if not named and labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
         is_queued = bool(labels.get(names.QUEUE_LABEL))
         late = "it was created while its namespace was excluded or the webhook was not installed"
-        answer = _answer(subject, State.NOT_MANAGED, sentences.not_managed())
+        answer = _answer(subject, State.NOT_MANAGED, _not_managed(subject))
         return replace(answer, notes=(late,) if is_queued else ())
     workload = _workload_of_pod(api, subject, named)
     if workload is None:
@@ -205,6 +207,20 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
     answer = _of_workload(api, subject, workload, our_condition, in_full=in_full)
     node = _node(pod)
     return replace(answer, nodes={node: 1}) if node else answer
+
+
+def _not_managed(subject: ExplainedObject) -> Text:
+    """Return that no quota is kept for a pod or owner, or that it asks for no GPU by mistake."""
+    spec = subject.document.get("spec") or {}
+    spec = (spec.get("template") or {}).get("spec") or spec
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    requested = {
+        resource
+        for container in containers
+        for amounts in ("requests", "limits")
+        for resource in (container.get("resources") or {}).get(amounts) or ()
+    }
+    return sentences.resources_misspelled(requested) or sentences.not_managed()
 
 
 def _workload_of_pod(api: Api, subject: ExplainedObject, named: str | None) -> Document | None:
@@ -346,7 +362,7 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
         pods = _held_by_themselves(api, subject)
         if pods:
             return _of_pods(api, subject, pods)
-        return _answer(subject, State.NOT_MANAGED, sentences.not_managed())
+        return _answer(subject, State.NOT_MANAGED, _not_managed(subject))
     return _without_workload(api, subject, our_condition)
 
 
@@ -1170,6 +1186,7 @@ def _answer(
         cluster_queue=cluster_queue,
         workload=workload,
         flavors={},
+        is_alone=subject.resource == resources.PODS and not _controller(subject.document),
     )
     return _saying(answer, text)
 
@@ -1192,7 +1209,10 @@ def _saying(answer: Answer, text: Text, *, holder: str = "", sees_queues: bool =
         "name": answer.name,
         "workload": answer.workload,
     }
-    step = next_steps.next_step(text.reason, place, sees_queues=sees_queues)
+    step = next_steps.next_step(
+        text.reason, place, sees_queues=sees_queues, is_alone=answer.is_alone,
+        is_first=answer.place == 1,
+    )  # fmt: skip
     return replace(answer, reason=text.reason, message=text.message, advice=step)
 
 

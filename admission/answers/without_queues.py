@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from admission.answers import quota_use
 from admission.base import names, quantity
+from admission.base.events import is_stop
 from admission.base.names import FlavorName, FlavorResource, ResourceName, WorkloadKey
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
@@ -143,17 +144,19 @@ def _is(item: Document, key: WorkloadKey) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LastEvent:
-    """The last event that said why something waits.
+    """The last event that said why something waits, or why it is gone.
 
     Attributes:
         reason: of the event.
-        message: a sentence of the catalogue.
+        message: a sentence of the catalogue, or what the controller does in Kueue's words.
         at: when, RFC 3339; empty where it does not say that.
+        kind: of what it is about.
     """
 
     reason: str
     message: str
     at: str
+    kind: str = ""
 
 
 def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> LastEvent | None:
@@ -162,21 +165,48 @@ def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> L
     Raises:
         KubeError: the API server did not answer.
     """
+    events = (event for event in _events(api, namespace, "uid", uid) if event.reason in codes)
+    return max(events, key=_order, default=None)
+
+
+def last_stop(api: Api, namespace: str, name: str, kinds: AbstractSet[str]) -> LastEvent | None:
+    """Return the last event that said why an object of a name was stopped; None for none.
+
+    It is there for an hour, also when the object is not.
+
+    Args:
+        api: is asked with the rights of the caller.
+        namespace: of the object.
+        name: of the object.
+        kinds: it is of one of them.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    events = (
+        event
+        for event in _events(api, namespace, "name", name)
+        if event.kind in kinds and is_stop(event.reason)
+    )
+    return max(events, key=_order, default=None)
+
+
+def _events(api: Api, namespace: str, key: str, value: str) -> Iterator[LastEvent]:
+    """Yield the events about an object that say something, as far as they may be listed."""
     for resource, regarding, note in _EVENTS:
         try:
-            selector = f"{regarding}.uid={uid}"
-            events = api.list(resource, namespace, field_selector=selector).items
+            events = api.list(resource, namespace, field_selector=f"{regarding}.{key}={value}")
         except errors.ApiError:
             continue  # they may not be listed, or are not served in this form
-        of_reasons = [event for event in events if event.get("reason") in codes]
-        told_events = sorted(
-            ((_time(event), event.get(note, ""), event["reason"]) for event in of_reasons),
-            reverse=True,
-        )
-        return next(
-            (LastEvent(reason, text, at) for at, text, reason in told_events if text), None
-        )
-    return None
+        for event in events.items:
+            if event.get(note):
+                kind = event.get(regarding, {}).get("kind", "")
+                yield LastEvent(event.get("reason", ""), event[note], _time(event), kind)
+        return
+
+
+def _order(event: LastEvent) -> tuple[str, str, str]:
+    return event.at, event.message, event.reason
 
 
 _EVENTS: Final = (

@@ -150,6 +150,20 @@ def _then(*, mends: bool) -> str:
     )
 
 
+_EVICTED_DUE_TO: Final = "EvictedDueTo"
+_STOPS: Final = frozenset(
+    {
+        "Stopped", "Preempted", "PreemptionNotice", "PodTerminatedByKueue", "ExcessPodDeleted",
+        "Deleted",
+    }
+)  # fmt: skip
+
+
+def is_stop(reason: str) -> bool:
+    """Return whether the reason of an event is one that says why something is, or was, stopped."""
+    return reason in _STOPS or reason.startswith(_EVICTED_DUE_TO)
+
+
 def stopped(message: str) -> Event:
     """Return the event on an owner when it is stopped: deleted or suspended."""
     return Event(NORMAL, "Stopped", message)
@@ -359,7 +373,7 @@ def execution_time_exceeded(time: str, said_by: str) -> Event:
 
 def evicted(reason: str, message: str) -> Event:
     """Return the event on an evicted Workload, from the reason and message of Evicted."""
-    return Event(NORMAL, f"EvictedDueTo{reason}", message)
+    return Event(NORMAL, f"{_EVICTED_DUE_TO}{reason}", message)
 
 
 def preempted(message: str, priorities: tuple[int, int]) -> Event:

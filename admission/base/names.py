@@ -182,6 +182,7 @@ AWAITED_AT: Final = "gpu-admission.dev/awaited-at"  # on a CRD that is being del
 
 # GPU resources and labels
 GPU_RESOURCE: Final = "nvidia.com/gpu"
+MISSPELLED_GPU: Final = r"nvidia\.com/gpus|nvidia/gpus?"  # whole names, as people write them
 GPU_SHARED_RESOURCE: Final = "nvidia.com/gpu.shared"
 MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
 DRA_DRIVER: Final = "gpu.nvidia.com"

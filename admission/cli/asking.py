@@ -116,15 +116,47 @@ def see_queues(read: Read, target: QueriedCluster) -> str:
         kinds = ("clusterqueues", "localqueues -A")
         first = 0 if cluster.is_whole(read.missing, "ClusterQueue") else 1
         return "see those there are: " + "; ".join(f"kubectl get {kind}" for kind in kinds[first:])
+    return see_in_namespace(target, "its queues: kubectl get localqueues")
+
+
+def see_in_namespace(target: QueriedCluster, step: str) -> str:
+    """Return what who may read one namespace can see there.
+
+    Args:
+        target: what was read.
+        step: what there is to see, and the command for it without ``-n``.
+    """
     if target.only:
-        return (
-            f"you may read only namespace {target.only}; see its queues: kubectl get localqueues"
-            f" -n {target.only}"
-        )
+        return f"you may read only namespace {target.only}; see {step} -n {target.only}"
     return (
         f"add -n NAMESPACE: you may not read all, and only namespace {target.namespace} was read;"
-        " see those there are: kubectl get localqueues -n NAMESPACE"
+        f" see {step} -n NAMESPACE"
     )
+
+
+def instead_of_nothing(
+    missing: Iterable[str], target: QueriedCluster, *, kind: str, command: str, nothing: str
+) -> str:
+    """Return where an empty answer did not look, as one line; empty where it is whole.
+
+    Args:
+        missing: what could not be read.
+        target: where it was read.
+        kind: of the objects that the answer is made from.
+        command: that was typed, such as ``who``.
+        nothing: the empty answer, as a clause.
+    """
+    notes = tuple(missing)
+    if cluster.is_whole(notes, kind):
+        return ""
+    is_unread = cluster.is_unread(notes, kind)
+    if target.only:
+        return f"You may not read namespace {target.only}." if is_unread else ""
+    namespace, step = target.namespace, f"kubectl gpu {command} -n NAMESPACE"
+    if is_unread:
+        return f"You may not read all namespaces, nor namespace {namespace}: {step}"
+    read = f"You may not read all namespaces; in namespace {namespace} {nothing}"
+    return f"{read}. Another one: {step}"
 
 
 def never_start(count: int) -> str:

@@ -226,9 +226,16 @@ def advice_on(error: Exception) -> str:
         return error.advice
     if isinstance(error, OSError):
         return _IN_USE if error.errno == errno.EADDRINUSE else ""
+    if isinstance(error, errors.ForbiddenError) and (namespace := _typed_namespace()):
+        return f"you lack a right; list those you have: kubectl auth can-i --list -n {namespace}"
     if isinstance(error, errors.ServerError) and (text := _about_webhook(error.message)):
         return text
     return next((text for kind, text in _ADVICE if isinstance(error, kind)), "")
+
+
+def _typed_namespace() -> str:
+    context = click.get_current_context(silent=True)
+    return "" if context is None else context.params.get("namespace") or ""
 
 
 def _about_webhook(message: str) -> str:

@@ -96,9 +96,15 @@ def queue(
             click.echo("")
         showing = _Showing(starts, now, every=all_resources, unlimited=unlimited)
         asking.say(_lines(line, limit, width, showing))
-    if not queues:
-        where = f"namespace {target.only}" if target.only else "a queue that you may read"
-        click.echo(f"Nobody waits in {where}.")
+    unread = asking.instead_of_nothing(
+        read.missing, target, kind="Workload", command="queue", nothing="nobody waits"
+    )
+    if not queues and unread:
+        asking.say(tables.sentence(unread, width))
+        if not target.only:
+            return
+    elif not queues:
+        click.echo(f"Nobody waits in {f'namespace {target.only}' if target.only else 'a queue'}.")
     asking.say(asking.not_shown(read.missing, width, target.only if name is None else ""))
 
 

@@ -147,7 +147,11 @@ def top(
                 use = _of(target, queue)
                 document = quota_use.document(use)
                 only = target.only if queue is None else ""
-                lines = _lines(use, tables.width(), every=all_resources, only=only)
+                unread = asking.instead_of_nothing(
+                    use.missing, target, kind="LocalQueue", command="top",
+                    nothing="there is no queue",
+                )  # fmt: skip
+                lines = _lines(use, tables.width(), every=all_resources, only=only, unread=unread)
             if watch and form != "json":
                 click.clear()
             if form == "json":
@@ -304,7 +308,14 @@ def _behind(use: Use, name: str) -> Use | None:
     return replace(use, queues=(), cohorts=(), flavors=(), local_queues=local_queues, outside=None)
 
 
-def _lines(use: Use, width: int, *, every: bool, only: str = "") -> Iterator[str]:
+def _lines(
+    use: Use, width: int, *, every: bool, only: str = "", unread: str = ""
+) -> Iterator[str]:
+    if unread and not use.queues and not use.local_queues:
+        yield from tables.sentence(unread, width)
+        if only:
+            yield from asking.not_shown(_without_totals(use.missing), width, only)
+        return
     if not use.queues:
         yield from _local_lines(use, width, every=every, only=only)
         yield from asking.not_shown(_without_totals(use.missing), width, only)
@@ -458,12 +469,7 @@ def _local_lines(use: Use, width: int, *, every: bool, only: str) -> Iterator[st
         yield from tables.sentence(text, width)
         return
     if not use.local_queues:
-        is_whole = cluster.is_whole(use.missing, "LocalQueue")
-        step = (
-            "An administrator makes them: gpu-admission init --team NAME"
-            if is_whole
-            else "You may not read those of all namespaces: kubectl gpu top -n NAMESPACE"
-        )
+        step = "An administrator makes them: gpu-admission init --team NAME"
         yield from tables.sentence(f"There is no queue that you may read. {step}", width)
         return
     resources = _resources(use, every=every)

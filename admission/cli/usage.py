@@ -116,12 +116,13 @@ def usage(
     with asking.asked(kubeconfig, context, None) as target:
         try:
             records, unreadable = usages.read(target.api, system_namespace)
-        except errors.ForbiddenError as error:
+        except errors.ForbiddenError:
             output.fail(
-                str(error),
-                f"records are ConfigMaps of namespace {system_namespace}; an administrator lets "
-                f"you read them: kubectl create rolebinding usage -n {system_namespace} --role "
-                f"{names.USAGE_READER_ROLE} --user NAME",
+                "you may not read who used how much GPU-time: the records of all teams are "
+                f"ConfigMaps of namespace {system_namespace}",
+                f"an administrator lets you read them all: kubectl create rolebinding usage -n "
+                f"{system_namespace} --role {names.USAGE_READER_ROLE} --user NAME; what a "
+                f"namespace holds now: kubectl gpu who -n {namespace or 'NAMESPACE'}",
                 code=ErrorCode.FORBIDDEN,
             )
     usage_ = usages.summed(

@@ -54,16 +54,20 @@ class _Found:
         name: in full; a user may be typed in short; empty for everything.
         holders: of it.
         missing: what could not be read.
-        node: the node, if it is one.
+        where: where holders were looked for, as `` in namespace speech``; empty for everywhere.
+        node: the node, if it is one that may be read.
         never: what waits of it and never starts.
+        instead: what is said instead of an empty answer; empty where that is whole.
     """
 
     kind: str
     name: str
     holders: tuple[Holder, ...]
     missing: tuple[str, ...]
+    where: str = ""
     node: NodeGpus | None = None
     never: tuple[Place, ...] = ()
+    instead: str = ""
 
 
 @click.command(
@@ -129,32 +133,47 @@ def _everything(target: QueriedCluster) -> _Found:
     """Who holds quota; in the namespace that was typed if one was."""
     read = target.read(pods="", pod_fields=cluster.RUNNING)
     holders_, never = holders.of(read), tuple(waiting.never_starting(read))
+    instead = asking.instead_of_nothing(
+        read.missing, target, kind="Workload", command="who", nothing="nobody holds quota"
+    )
     if not target.only:
-        return _Found(_EVERYTHING, "", holders_, read.missing, never=never)
+        where = _where(read, target)
+        return _Found(_EVERYTHING, "", holders_, read.missing, where, never=never, instead=instead)
     return _Found(
         _NAMESPACE,
         target.only,
         tuple(holder for holder in holders_ if holder.namespace == target.only),
         read.missing,
         never=tuple(place for place in never if place.namespace == target.only),
+        instead=instead,
     )
 
 
+def _where(read: Read, target: QueriedCluster) -> str:
+    """Return in which namespace holders were looked for; empty for all of them."""
+    if cluster.is_whole(read.missing, "Workload"):
+        return ""
+    is_unread = cluster.is_unread(read.missing, "Workload")
+    return " that you may read" if is_unread else f" in namespace {target.namespace}"
+
+
 def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
-    node = _node(target, name) if kind in {None, "node"} else None
-    if node is None:
-        target = replace(target, namespace=asking.namespace_of(name) or target.namespace)
+    node, unread = _node(target, name) if kind in {None, "node"} else (None, ())
+    namespace, _, local = name.rpartition("/")
+    is_part = local.isdecimal() and bool(target.only)  # a GPU of a node, rather than a LocalQueue
+    if node is None and namespace and not is_part:
+        target = replace(target, namespace=namespace)
     read = target.read(pods="", pod_fields=cluster.RUNNING)
     every = holders.of(read)
-    namespace, _, local = name.rpartition("/")
-    is_local = bool(read.cluster_queue_of(namespace or target.namespace, local))
-    is_queue = name in read.known_queues or is_local
+    on_unread = holders.on_node(every, _node_of(name)) if unread else ()
+    behind = read.cluster_queue_of(namespace or target.namespace, local)
+    is_queue = name in read.known_queues or bool(behind)
     waits_anywhere = waiting.everywhere(read)
     never = tuple(place for place in waits_anywhere if place.never)
     users = holders.users_called(name, _requesters(every, waits_anywhere))
     below = _below(read, name)
     meant = {
-        "node": node is not None, "queue": is_queue, "cohort": bool(below),
+        "node": node is not None or bool(on_unread), "queue": is_queue, "cohort": bool(below),
         "user": bool(users),
     }  # fmt: skip
     kinds = [kind] if kind else [choice for choice in _KINDS if meant[choice]]
@@ -167,12 +186,11 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
             code=ErrorCode.AMBIGUOUS,
         )
     if not kinds or not (meant[kinds[0]] or kinds == ["user"]):
-        known_names = [*asking.queue_names(read, target.namespace), *_node_names(target)]
-        known_names += [*read.forest.cohorts, *(holder.requester for holder in every)]
         output.fail(
             f"{name!r} is no {kind or 'node, queue, cohort or user'} that holds something you may "
             "read",
-            similar(name, known_names) + _see(read, target),
+            _owned(name, every)
+            or similar(name, _known_names(read, target, every)) + _see(read, target),
             code=ErrorCode.NOT_FOUND,
         )
     if kinds[0] == "user" and len(users) > 1:
@@ -181,26 +199,32 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
             "name the user in full",
             code=ErrorCode.AMBIGUOUS,
         )
+    where = _where(read, target)
     match kinds[0]:
-        case "node":
-            assert node is not None
+        case "node" if node is not None:
             return _on_node(target, node, name)
+        case "node":
+            missing = (*read.missing, *unread)
+            return _Found("node", name, on_unread, missing, where or " that you may read")
         case "queue":
-            queue = (
-                name if name in read.known_queues else f"{namespace or target.namespace}/{local}"
-            )
+            is_local = name not in read.known_queues
+            queue = f"{namespace or target.namespace}/{local}" if is_local else name
+            is_whole = is_local and not cluster.is_unread(read.missing, "Workload")
             waits = tuple(place for place in never if queue in _queues_of(read, place))
-            return _Found("queue", name, holders.in_queue(every, queue), read.missing, never=waits)
+            holders_in = holders.in_queue(every, queue)
+            in_place = "" if is_whole else where
+            return _Found("queue", name, holders_in, read.missing, in_place, never=waits)
         case "cohort":
             holders_below = tuple(holder for holder in every if holder.cluster_queue in below)
             waits = tuple(
                 place for place in never if not below.isdisjoint(_queues_of(read, place))
             )
-            return _Found("cohort", name, holders_below, read.missing, never=waits)
+            return _Found("cohort", name, holders_below, read.missing, where, never=waits)
         case _:
             user = users[0] if users else name
             waits = tuple(place for place in never if place.requester == user)
-            return _Found("user", user, holders.of_user(every, user), read.missing, never=waits)
+            of_user = holders.of_user(every, user)
+            return _Found("user", user, of_user, read.missing, where, never=waits)
 
 
 def _requesters(every: Iterable[Holder], waits: Iterable[Place]) -> Iterator[str]:
@@ -212,7 +236,31 @@ def _see(read: Read, target: QueriedCluster) -> str:
     """Return how to see what there is, by commands that the caller may run."""
     if cluster.is_whole(read.missing, "ClusterQueue"):
         return "see nodes and queues: kubectl get nodes; kubectl gpu top; kubectl gpu queue"
-    return asking.see_queues(read, target)
+    if cluster.is_whole(read.missing, "Workload"):
+        return asking.see_queues(read, target)
+    return asking.see_in_namespace(target, "who holds what there: kubectl gpu who")
+
+
+def _owned(name: str, every: Iterable[Holder]) -> str:
+    """Return how to ask about an owner or Workload of that name that holds quota; else nothing."""
+    steps = (
+        clusters.again(f"kubectl gpu why {subject} -n {holder.namespace}")
+        for holder in every
+        if name in {holder.workload, holder.owner.partition(" ")[2]}
+        for subject in [_name(holder).partition("/")[2]]
+    )
+    listed = tables.listed(dict.fromkeys(steps))
+    return f"where it stands: {listed}" if listed else ""
+
+
+def _known_names(read: Read, target: QueriedCluster, every: Iterable[Holder]) -> Iterator[str]:
+    """The names that may be typed."""
+    yield from asking.queue_names(read, target.namespace)
+    yield from _node_names(target)
+    yield from read.forest.cohorts
+    for holder in every:
+        yield holder.requester
+        yield from (pod.node for pod in holder.pods if pod.node)
 
 
 def _below(read: Read, name: str) -> AbstractSet[str]:
@@ -237,12 +285,19 @@ def _never_document(place: Place) -> dict[str, str]:
     }
 
 
-def _node(target: QueriedCluster, name: str) -> views.Node | None:
-    """The node of that name, or of ``node/gpu``; None where there is none."""
+def _node_of(typed: str) -> str:
+    """The node in ``node/gpu``."""
+    return typed.partition("/")[0]
+
+
+def _node(target: QueriedCluster, name: str) -> tuple[views.Node | None, tuple[str, ...]]:
+    """The node of that name, or of ``node/gpu``, if there is one; and that none may be read."""
     try:
-        return target.api.get(resources.NODES, name.partition("/")[0], into=views.Node)
-    except (errors.NotFoundError, errors.ForbiddenError, errors.InvalidError):
-        return None
+        return target.api.get(resources.NODES, _node_of(name), into=views.Node), ()
+    except errors.ForbiddenError:
+        return None, (cluster.not_listed(resources.NODES),)
+    except (errors.NotFoundError, errors.InvalidError):
+        return None, ()
 
 
 def _node_names(target: QueriedCluster) -> list[str]:
@@ -259,15 +314,21 @@ def _on_node(target: QueriedCluster, node: views.Node, typed: str) -> _Found:
     name = node.metadata.name
     read = target.read(pods="", pod_fields=f"spec.nodeName={name}")
     (gpus,) = quota_use.capacities([node])
-    return _Found("node", typed, holders.on_node(holders.of(read), name), read.missing, gpus)
+    on_node = holders.on_node(holders.of(read), name)
+    return _Found("node", typed, on_node, read.missing, _where(read, target), gpus)
 
 
 def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[str]:
+    if result.instead and not result.holders:
+        yield from tables.sentence(result.instead, width)
+        if result.kind == _NAMESPACE:
+            yield from asking.not_shown(result.missing, width, result.name)
+        return
     yield from tables.sentence(_verdict(result), width, "  ")
     shown = result.holders[:limit] if limit else result.holders
     if shown:
         knows_pods = cluster.is_whole(result.missing, "Pod")
-        is_node = result.node is not None
+        is_node = result.kind == "node"
         rows = [
             _row(holder, every=every, knows_pods=knows_pods, is_node=is_node) for holder in shown
         ]
@@ -294,28 +355,30 @@ def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[s
 
 
 def _verdict(result: _Found) -> str:
-    number = tables.counted(len(result.holders), "holder")
+    number, where = tables.counted(len(result.holders), "holder"), result.where
     if result.node is not None:
         has = _sums(result.node.healthy)
         used = _sums(_on(result.holders))
         sick = _sums(result.node.sick)
-        parts = [f"{used or 'nothing'} held of {has or 'no usable GPU'}, {number}"]
+        parts = [f"{used or 'nothing'} held{where} of {has or 'no usable GPU'}, {number}"]
         if sick or not has:
             why = f" ({'; '.join(result.node.reasons)})" if result.node.reasons else ""
             parts.append(f"not usable: {sick or 'all'}{why}")
         return f"node {result.node.name}: {'; '.join(parts)}"
+    if result.kind == "node":
+        held_there = _sums(_on(result.holders)) or "nothing"
+        return f"node {_node_of(result.name)}: {held_there} held{where}, {number}"
     if not result.holders and result.kind == _EVERYTHING:
         return "Nobody holds quota" + (" that you may read" if result.missing else "")
     if not result.holders:
-        return f"{result.kind} {result.name} holds nothing"
+        return f"{result.kind} {result.name} holds nothing{where}"
     subject = f"{result.kind} {result.name}"
     if result.kind == _EVERYTHING:
         subject = "all that you may read" if result.missing else "everybody"
     in_queues = [holder for holder in result.holders if holder.cluster_queue]
     outside = [holder for holder in result.holders if not holder.cluster_queue]
-    parts = [
-        f"{_sums(_quota(in_queues)) or 'nothing'} held, {tables.counted(len(in_queues), 'holder')}"
-    ]
+    amounts = _sums(_quota(in_queues)) or "nothing"
+    parts = [f"{amounts} held{where}, {tables.counted(len(in_queues), 'holder')}"]
     if outside:
         pods_outside = tables.counted(len(outside), "pod")
         parts.append(f"{_sums(_on(outside))} held by {pods_outside} outside of quota")

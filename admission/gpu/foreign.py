@@ -140,7 +140,7 @@ TABLE: Final = (
     ),
     Foreign(
         vendor="misspelled",
-        pattern=r"nvidia\.com/gpus|nvidia/gpus?",
+        pattern=names.MISSPELLED_GPU,
         examples=("nvidia.com/gpus", "nvidia/gpu"),
         unit="a GPU is nvidia.com/gpu",
         mend=Mend.SPELL,

@@ -30,6 +30,7 @@ class Code(StrEnum):
     NO_MATCHING_FLAVOR = WaitReason.NO_MATCHING_FLAVOR.value
     NO_TOPOLOGY = "NoTopology"
     RESOURCE_NOT_COVERED = "ResourceNotCovered"
+    RESOURCE_MISSPELLED = "ResourceMisspelled"
     PENDING_EVALUATION = WaitReason.PENDING_EVALUATION.value
     # queues
     QUEUE_REQUIRED = "QueueRequired"
@@ -86,11 +87,15 @@ class CatalogueEntry:
             ``{namespace}`` the namespace, ``{at}`` the option that names it, ``{name}``
             the name of what is asked about.
         without_rights: the same for who may not read ClusterQueues; empty where it is the same.
+        without_owner: the same for a pod that nothing controls; empty likewise.
+        at_first: the same for what is first in its queue; empty likewise.
     """
 
     title: str
     step: str
     without_rights: str = ""
+    without_owner: str = ""
+    at_first: str = ""
 
 
 CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
@@ -162,9 +167,14 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
             "Its queue has no quota for one of its resources",
             "remove the request, or have the resource added to coveredResources of the queue",
         ),
+        Code.RESOURCE_MISSPELLED: CatalogueEntry(
+            "It asks for GPUs by a name that is misspelled",
+            f"ask for {names.GPU_RESOURCE}, and create it anew",
+        ),
         Code.PENDING_EVALUATION: CatalogueEntry(
-            "It has not been tried yet",
+            "Its turn has not come yet",
             "wait; who is before it: kubectl gpu queue {queue}{at}",
+            at_first="wait",
         ),
         Code.QUEUE_REQUIRED: CatalogueEntry(
             "It has no queue, and needs one",
@@ -229,6 +239,7 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         Code.POD_GROUP_INCOMPLETE: CatalogueEntry(
             "Its group lacks pods",
             "create the pods that are missing, or see why their owner does not",
+            without_owner="create the pods that are missing",
         ),
         Code.POD_GROUP_INVALID: CatalogueEntry(
             "The pods of its group do not go together",
@@ -331,6 +342,7 @@ NEVER_STARTS: Final = frozenset(
         Code.NO_MATCHING_FLAVOR,
         Code.NO_TOPOLOGY,
         Code.RESOURCE_NOT_COVERED,
+        Code.RESOURCE_MISSPELLED,
     }
 )
 """Reasons of what never starts as it is, whoever else ends."""
@@ -351,8 +363,18 @@ class _Blank(dict[str, str]):
         return key.upper()
 
 
+def at(namespace: str) -> str:
+    """Return the option that names a namespace, for the end of a command; empty for none."""
+    return f" -n {namespace}" if namespace else ""
+
+
 def next_step(
-    code: str, place: Mapping[str, str] = MappingProxyType({}), *, sees_queues: bool = True
+    code: str,
+    place: Mapping[str, str] = MappingProxyType({}),
+    *,
+    sees_queues: bool = True,
+    is_alone: bool = False,
+    is_first: bool = False,
 ) -> str:
     """Return what to do about a reason; empty for nothing.
 
@@ -360,12 +382,18 @@ def next_step(
         code: of this module; nothing is known about others.
         place: ``queue``, ``local``, ``namespace``, ``name``, ``workload``, as far as known.
         sees_queues: whether who asks may read ClusterQueues.
+        is_alone: whether it is about a pod that nothing controls.
+        is_first: whether it is about what is first in its queue.
     """
     reason = CATALOGUE.get(Code(code)) if is_code(code) else None
     values = {key: value for key, value in place.items() if value}
-    at = f" -n {values['namespace']}" if "namespace" in values else ""
-    values["at"] = at  # who may read one namespace only has to name it
+    values["at"] = at(values.get("namespace", ""))  # who may read one only has to name it
     if reason is None:
         return ""
-    step = reason.step if sees_queues else reason.without_rights or reason.step
+    variants = (
+        reason.at_first if is_first else "",
+        reason.without_owner if is_alone else "",
+        "" if sees_queues else reason.without_rights,
+    )
+    step = next(filter(None, variants), reason.step)
     return step.format_map(_Blank(values))

@@ -411,15 +411,44 @@ def waits_for_pods(place: str = "", cluster_queue: str = "") -> Text:
 
 
 def not_judged(place: str = "", cluster_queue: str = "") -> Text:
-    """Return that a Workload has not been tried yet."""
-    at = _at(place, cluster_queue)
-    return Text(Code.PENDING_EVALUATION, sentence("Waits: it has not been tried yet", at))
+    """Return that a Workload has not been tried yet.
+
+    ``Waits: its queue looks at it next; 1st in queue research.``
+    """
+    head = "Waits: its turn in the queue has not come yet"
+    if place:
+        is_first = place == _ordinal(1)
+        next_up = "its queue looks at it next" if is_first else "its queue looks at others first"
+        head = f"Waits: {next_up}"
+    return Text(Code.PENDING_EVALUATION, sentence(head, _at(place, cluster_queue)))
+
+
+def resources_misspelled(requested: Iterable[str]) -> Text | None:
+    """Return which resource is not one but a GPU that is misspelled; None where none is.
+
+    ``Never starts as it is: nvidia.com/gpus is misspelled: a GPU is nvidia.com/gpu.``
+    """
+    wrong = sorted(resource for resource in set(requested) if _MISSPELLED.fullmatch(resource))
+    if not wrong:
+        return None
+    head = f"Never starts as it is: {listed(wrong)} is misspelled: a GPU is {names.GPU_RESOURCE}"
+    return Text(Code.RESOURCE_MISSPELLED, sentence(head))
+
+
+_MISSPELLED: Final = re.compile(names.MISSPELLED_GPU)
 
 
 def resources_not_covered(missing: Iterable[str], cluster_queue: str = "") -> Text:
-    """Return that the queue of a Workload has no quota for resources."""
+    """Return that the queue of a Workload has no quota for resources.
+
+    One that is misspelled is told instead: no queue ever has quota for it.
+    """
+    every = list(missing)
+    misspelled = resources_misspelled(every)
+    if misspelled is not None:
+        return misspelled
     queue = f"queue {name(cluster_queue)}" if cluster_queue else "its queue"
-    resources = listed(name(resource) for resource in missing)
+    resources = listed(name(resource) for resource in every)
     return Text(
         Code.RESOURCE_NOT_COVERED,
         sentence(f"Never starts as it is: {queue} has no quota for {resources}"),

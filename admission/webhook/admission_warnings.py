@@ -24,7 +24,7 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_group import ResourceGroupSpec
 from admission.objects.reviewed_pod import ReviewedPod
-from admission.reasons import sentences
+from admission.reasons import next_steps, sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling import model, node_labels
 from admission.webhook import requests
@@ -463,6 +463,10 @@ def _uncovered(resources_wanted: Iterable[str], queue: ClusterQueue) -> Iterator
 def _of_classes(part: CreatedPods, queue: ClusterQueue) -> Iterator[str]:
     """Yield a warning for each resource that may be of a DeviceClass, and is without quota."""
     for resource in filter(resources.is_of_class, _uncovered(_wanted(part.pod), queue)):
+        misspelled = sentences.resources_misspelled([resource])
+        if misspelled is not None:
+            yield _Verdict(misspelled, next_steps.next_step(misspelled.reason)).warning
+            continue
         yield (
             f"May never start: queue {queue.metadata.name} has no quota for {resource}.{_OF_CLASS}"
             " Remove the request, or have the resource added"

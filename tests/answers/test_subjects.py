@@ -1,15 +1,21 @@
 """What people type names the object that they mean."""
 
+from typing import Any
+
 import pytest
 
-from admission.answers import subjects
+from admission.answers import subjects, why
 from admission.answers.subjects import SubjectError
+from admission.base import conditions, names
 from admission.kube import resources
 from admission.objects import crds
 from admission.owners import integrations
+from admission.reasons import added_conditions
 from admission.sandbox.store import Store
+from tests.answers.rights import OfTeam
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import make_job
+from tests.builders.metadata import make_condition
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_local_queue
 from tests.builders.workloads import make_workload
@@ -111,3 +117,105 @@ def test_an_owner_of_a_kind_that_an_installation_adds_is_found_by_its_workload(
     workload = make_workload("cake-big", namespace="ml", metadata={"ownerReferences": [owner]})
     store.create(resources.WORKLOADS, workload)
     assert subjects.find(store, "ml", "configmaps/big").name == "cake-big"
+
+
+def add_pod_of_group(store: Store, name: str, said: str, **annotations: str) -> None:
+    labels = {names.MANAGED_LABEL: "true"}
+    if not annotations:
+        labels[names.POD_GROUP_NAME] = "grp"
+    pod = make_pod(name, namespace="ml", labels=labels, annotations=annotations)
+    made = store.create(resources.PODS, pod)
+    condition = make_condition(conditions.POD_ADMITTED, "False", conditions.GROUP_INCOMPLETE, said)
+    status = {**made, "status": {"conditions": [condition]}}
+    store.replace(resources.PODS, status, subresource="status")
+
+
+def test_a_group_of_pods_is_found_by_its_name_before_it_has_a_workload(store: Store) -> None:
+    """Of its pods one says what it waits for; the others name that one."""
+    text = added_conditions.group_incomplete("grp", 3, 4).message
+    add_pod_of_group(store, "a", added_conditions.group_waits_as("b").message)
+    add_pod_of_group(store, "b", text)
+    add_pod_of_group(store, "c", added_conditions.group_waits_as("b").message)
+    add_pod_of_group(store, "other", text, **{names.POD_GROUP_NAME: "long"})
+    store.create(resources.LOCAL_QUEUES, make_local_queue("grp", "gpus", "ml"))
+    team: Any = OfTeam(store, "ml")
+    assert subjects.find(team, "ml", "grp").name == "b"
+    assert subjects.find(team, "ml", "long").name == "other"
+    answer = why.explain(team, "ml", "grp")
+    assert answer.message == ("3 of 4 pods of group grp are there; they are admitted together.")
+    assert answer.advice == "create the pods that are missing"
+
+
+PREEMPTED = (
+    "Preempted to accommodate a workload (UID: u, JobUID: j) due to reclamation within the cohort;"
+    " preemptor path: /all/serving; preemptee path: /all/research"
+)
+
+
+def add_event(store: Store, name: str, reason: str, note: str, at: str, kind: str = "Pod") -> None:
+    regarding = {"kind": kind, "name": name, "namespace": "ml", "uid": "gone"}
+    event = {
+        "metadata": {"generateName": "e-", "namespace": "ml"}, "regarding": regarding,
+        "reason": reason, "note": note, "type": "Normal", "eventTime": f"{at}.000000Z",
+    }  # fmt: skip
+    store.create(resources.EVENTS, event)
+
+
+@pytest.mark.parametrize("typed", ["kim2", "pod/kim2"])
+def test_of_a_pod_that_is_gone_the_last_event_says_why(store: Store, typed: str) -> None:
+    store.create(resources.PODS, make_pod("kim21", namespace="ml"))
+    add_event(store, "kim2", "WaitingForQuota", "Waits.", "2026-01-01T00:01:00")
+    add_event(store, "kim2", "Stopped", PREEMPTED, "2026-01-01T00:02:00")
+    add_event(store, "kim2", "Killing", "Stopping container main", "2026-01-01T00:03:00")
+    add_event(store, "kim2", "DeletedWorkload", "Deleted not matching", "2026-01-01T00:03:00")
+    add_event(store, "kim3", "Stopped", "another", "2026-01-01T00:04:00")
+    with pytest.raises(SubjectError) as failed:
+        subjects.find(store, "ml", typed)
+    assert str(failed.value) == (
+        "pod kim2 is gone; its last event at 2026-01-01T00:02:00Z: Lost its quota to a workload of"
+        " queue serving; why: reclamation within the cohort."
+    )
+    assert failed.value.advice == (
+        "a pod without an owner is deleted when it is stopped: create it again; what else was said"
+        " of it: kubectl get events -n ml"
+    )
+
+
+def test_of_an_owner_that_is_gone_the_last_event_says_so_too(store: Store) -> None:
+    add_event(store, "train", "Stopped", "Preempted by hand", "2026-01-01T00:02:00", "Job")
+    with pytest.raises(SubjectError, match=r"job train is gone; its last event at .*by hand"):
+        subjects.find(store, "ml", "train")
+    with pytest.raises(SubjectError, match='pods "train" not found'):
+        subjects.find(store, "ml", "pod/train")
+
+
+def test_what_nothing_was_said_of_is_looked_for_in_the_events_and_is_no_other(
+    store: Store,
+) -> None:
+    store.create(resources.PODS, make_pod("kim1", namespace="ml"))
+    with pytest.raises(SubjectError) as failed:
+        subjects.find(store, "ml", "kim2")
+    assert failed.value.advice == (
+        "see those there are: kubectl get pods,jobs,workloads -n ml; what is gone may still be in"
+        " the events: kubectl get events -n ml"
+    )
+
+
+def test_a_hint_about_objects_of_a_namespace_names_it(store: Store) -> None:
+    for typed, hint in (
+        ("cronjob/tick", "kubectl get jobs -n ml; kubectl gpu why job/NAME -n ml"),
+        ("node/n1", "kubectl gpu who n1 -n ml"),
+    ):
+        with pytest.raises(SubjectError) as failed:
+            subjects.find(store, "ml", typed)
+        assert failed.value.advice.endswith(hint)
+
+
+def test_who_may_not_read_a_cluster_queue_is_told_the_role_that_shows_it(store: Store) -> None:
+    team: Any = OfTeam(store, "ml")
+    with pytest.raises(SubjectError, match=r"^you may not read ClusterQueue research$") as failed:
+        subjects.find(team, "ml", "clusterqueue/research")
+    assert failed.value.advice == (
+        "ClusterRole gpu-admission-clusterqueue-viewer-role shows it: ask an administrator for it;"
+        " who waits in the queues of your namespace: kubectl gpu queue -n ml"
+    )

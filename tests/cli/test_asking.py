@@ -623,21 +623,99 @@ def test_a_local_queue_is_read_in_the_namespace_that_is_typed(world: World, team
         assert team.lines(*line) == team.lines(command, "ml/research")
 
 
-@pytest.mark.parametrize("command", ["top", "who", "queue"])
-def test_who_may_not_read_all_is_told_to_name_the_namespace(team: World, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "step"),
+    [
+        ("top", "its queues: kubectl get localqueues"),
+        ("queue", "its queues: kubectl get localqueues"),
+        ("who", "who holds what there: kubectl gpu who"),
+    ],
+)
+def test_who_may_not_read_all_is_told_to_name_the_namespace(
+    team: World, command: str, step: str
+) -> None:
     result = team.ask(command, "research")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
         "hint: add -n NAMESPACE: you may not read all, and only namespace team was read; see"
-        " those there are: kubectl get localqueues -n NAMESPACE"
+        f" {step} -n NAMESPACE"
     )
 
 
-def test_top_of_a_namespace_without_queues_says_to_name_another(team: World) -> None:
-    assert team.lines("top")[0] == (
-        "There is no queue that you may read. You may not read those of all namespaces: kubectl"
-        " gpu top -n NAMESPACE"
+def test_a_team_finds_a_node_by_the_pods_that_it_may_read(team: World) -> None:
+    lines = team.lines("who", "n1", "-n", "ml")
+    assert lines[0] == f"node n1: 4 {GPU} held in namespace ml, 1 holder"
+    assert cells(lines[2])[:2] == ["4", GPU]
+    assert cells(lines[2])[-1] == "n1"
+    assert team.lines("who", "n1/0", "-n", "ml")[:3] == lines[:3]
+    assert any(line.startswith("note: ") and "Nodes" in line for line in lines)
+    assert team.told("who", "n1", "-n", "ml")["subject"] == {"kind": "node", "name": "n1"}
+
+
+def test_who_tells_a_team_that_does_not_know_a_name_what_there_is(team: World) -> None:
+    hint = team.ask("who", "n9", "-n", "ml").stderr.splitlines()[-1]
+    assert hint == (
+        "hint: you may read only namespace ml; see who holds what there: kubectl gpu who -n ml"
     )
+
+
+@pytest.mark.parametrize("name", ["job-w", "w"])
+def test_who_leads_from_the_name_of_an_owner_to_why(world: World, name: str) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job-w", "uid": "u"}
+    references = patches.merge({"metadata": {"ownerReferences": [owner]}})
+    world.store.patch(resources.WORKLOADS, "w", references, "ml")
+    try:
+        result = world.ask("who", name)
+    finally:
+        nothing = patches.merge({"metadata": {"ownerReferences": None}})
+        world.store.patch(resources.WORKLOADS, "w", nothing, "ml")
+    assert result.exit_code == 1
+    hint = result.stderr.splitlines()[-1]
+    assert hint.startswith("hint: where it stands: kubectl gpu why job/job-w -n ml")
+
+
+@pytest.mark.parametrize(
+    ("name", "headline"),
+    [
+        ("research", f"queue research: 4 {GPU} held in namespace ml, 1 holder"),
+        ("ada", f"user ada: 4 {GPU} held in namespace ml, 1 holder"),
+        ("ml/research", f"queue ml/research: 4 {GPU} held, 1 holder"),
+    ],
+)
+def test_who_says_in_its_first_line_that_it_read_one_namespace(
+    team: World, name: str, headline: str
+) -> None:
+    assert team.lines("who", name, "-n", "ml")[0] == headline
+
+
+def test_who_says_of_what_holds_nothing_where_it_looked(world: World, team: World) -> None:
+    world.add(make_local_queue("behind", "prod"))
+    try:
+        assert team.lines("who", "prod", "-n", "ml")[0] == (
+            "queue prod holds nothing in namespace ml"
+        )
+    finally:
+        world.store.delete(resources.LOCAL_QUEUES, "behind", namespace="ml")
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("who", "nobody holds quota"), ("queue", "nobody waits"), ("top", "there is no queue"),
+    ],
+)  # fmt: skip
+def test_who_may_not_read_all_namespaces_is_told_so_first(
+    world: World, team: World, tmp_path: Path, command: str, answer: str
+) -> None:
+    step = f"kubectl gpu {command} -n NAMESPACE"
+    assert team.lines(command) == [f"You may not read all namespaces, nor namespace team: {step}"]
+    assert team.told(command)["missing"]
+    assert team.lines(command, "-n", "team")[0] == "You may not read namespace team."
+    other: Any = OfTeam(world.store, "team")
+    with served(other, resources.BUILT_IN + resources.CUSTOM, tmp_path) as kubeconfig:
+        lines = World(world.store, kubeconfig, clock=world.clock).lines(command)
+    line = f"You may not read all namespaces; in namespace team {answer}."
+    assert lines == [f"{line} Another one: {step}"]
 
 
 ROBOT = "system:serviceaccount:ml:ci"

@@ -3,6 +3,7 @@
 import errno
 import os
 
+import click
 import pytest
 
 from admission.base.errors import InvalidValueError
@@ -40,6 +41,14 @@ def test_a_hint_fits_the_error(
     assert first == f"error: {error}"
     assert second.startswith("hint: ")
     assert hint in second
+
+
+def test_who_typed_a_namespace_is_not_told_to_try_one(capsys: pytest.CaptureFixture[str]) -> None:
+    context = click.Context(click.Command("why"))
+    context.params["namespace"] = "ml"
+    with context:
+        hint = printed(errors.make(403, "no"), capsys).splitlines()[1]
+    assert hint == "hint: you lack a right; list those you have: kubectl auth can-i --list -n ml"
 
 
 @pytest.mark.parametrize(

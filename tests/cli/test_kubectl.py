@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 
-from admission.base import causes, conditions, names
+from admission.base import causes, conditions, names, patches
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import crds
@@ -186,6 +186,21 @@ def test_a_pod_outside_every_queue_is_told_how_to_get_into_one(
     assert answer["notes"] == notes
 
 
+def test_what_asks_for_a_gpu_by_a_wrong_name_is_told_the_right_one(world: World) -> None:
+    resources_ = {"resources": {"limits": {"nvidia.com/gpus": "1"}}}
+    pod = make_pod("typo", namespace="team", container=resources_)
+    world.store.create(resources.PODS, pod)
+    job = make_job("typos", pod={"container": resources_})
+    world.store.create(resources.JOBS, job, "team")
+    for name in ("typo", "typos"):
+        answer = world.told(name)
+        assert (answer["state"], answer["reason"]) == ("not managed", "ResourceMisspelled")
+        assert answer["message"] == (
+            "Never starts as it is: nvidia.com/gpus is misspelled: a GPU is nvidia.com/gpu."
+        )
+        assert answer["next"] == "ask for nvidia.com/gpu, and create it anew"
+
+
 def test_a_pod_that_the_controller_has_not_seen_is_told_to_look_at_it(world: World) -> None:
     world.add_pod("p", labels=OURS)
     answer = world.told("p")
@@ -344,6 +359,20 @@ def test_a_job_without_a_condition_is_told_the_numbers_of_its_queue(world: World
     ]  # fmt: skip
     assert (answer["place"], answer["waiting"]) == (1, 1)
     assert answer["condition"]["message"] == WAITS["message"]
+
+
+def test_what_is_next_in_its_queue_is_told_so_and_of_nobody_before_it(world: World) -> None:
+    add_queue(world, flavorsReservation=used("13"), pendingWorkloads=2)
+    world.add_workload("job-train", add_job(world, **{names.QUEUE_LABEL: "lq"}))
+    world.add_workload("other", "another")
+    goes_first = patches.merge({"spec": {"priority": 1}})
+    world.store.patch(resources.WORKLOADS, "job-train", goes_first, "team")
+    answer = world.told("job/train")
+    assert answer["message"] == "Waits: its queue looks at it next; 1st in queue cq."
+    assert (answer["next"], answer["place"]) == ("wait", 1)
+    answer = world.told("workload/other")
+    assert answer["message"] == "Waits: its queue looks at others first; 2nd in queue cq."
+    assert answer["next"] == "wait; who is before it: kubectl gpu queue cq -n team"
 
 
 @pytest.mark.parametrize(

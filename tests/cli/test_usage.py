@@ -56,8 +56,13 @@ def test_who_may_not_read_the_records_is_told_which_role_lets_them(
         raise errors.ForbiddenError(403, "Forbidden", "configmaps is forbidden")
 
     monkeypatch.setattr(usages, "read", refuse)
-    told = world.ask().stderr
+    told = world.ask("-n", "research").stderr
+    assert told.splitlines()[0] == (
+        "error: you may not read who used how much GPU-time: the records of all teams are"
+        f" ConfigMaps of namespace {SYSTEM}"
+    )
     assert f"--role {names.USAGE_READER_ROLE}" in told
+    assert told.endswith("kubectl gpu who -n research\n")
     assert f"-n {SYSTEM}" in told
     rules = manifests.base(Settings(), manifests.DEFAULT_IMAGE)["rbac.yaml"]
     assert names.USAGE_READER_ROLE in {role["metadata"]["name"] for role in rules}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from admission.gpu import foreign, resources
+from admission.reasons import next_steps, sentences
 from admission.webhook import pod_review
 from admission.webhook.queueing import ManagementState
 from admission.webhook.review_context import Context
@@ -30,6 +31,14 @@ def test_each_example_belongs_to_one_row_and_stands_in_the_guide(name: str) -> N
 )  # fmt: skip
 def test_names_of_our_own_and_of_other_devices_are_none_of_them(name: str) -> None:
     assert not [row for row in foreign.TABLE if re.fullmatch(row.pattern, name)]
+
+
+def test_what_is_misspelled_is_told_in_the_words_of_the_table() -> None:
+    (row,) = (row for row in foreign.TABLE if row.mend is foreign.Mend.SPELL)
+    for name in row.examples:
+        text = sentences.resources_not_covered(["cpu", name], "research")
+        assert text.message == f"Never starts as it is: {name} is {row.vendor}: {row.unit}."
+        assert row.mend.value.endswith(next_steps.next_step(text.reason).partition(",")[0])
 
 
 def test_a_name_that_is_managed_is_held_like_a_gpu() -> None:

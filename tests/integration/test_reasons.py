@@ -144,6 +144,13 @@ def not_covered(system: Installed) -> Asked:
     return Asked(ns, "hungry")
 
 
+def misspelled(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    container = {"resources": {"limits": {"nvidia.com/gpus": "1"}}}
+    system.create_pod(ns, "typo", gpus=None, container=container)
+    return Asked(ns, "typo")
+
+
 def no_local_queue(system: Installed) -> Asked:
     ns = system.cluster.create_namespace("team")
     system.wait_webhook()
@@ -610,6 +617,9 @@ CASES = (
          "create it again with another nodeSelector"),
     Case(not_covered, Code.RESOURCE_NOT_COVERED,
          "Never starts as it is: queue {ns} has no quota for cpu.", "coveredResources"),
+    Case(misspelled, Code.RESOURCE_MISSPELLED,
+         "Never starts as it is: nvidia.com/gpus is misspelled: a GPU is nvidia.com/gpu.",
+         "ask for nvidia.com/gpu"),
     Case(no_local_queue, Code.LOCAL_QUEUE_NOT_FOUND,
          "Waits: LocalQueue nowhere does not exist in its namespace.",
          "kubectl get localqueues -n {ns}"),

@@ -266,8 +266,10 @@ def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
          "Stopped for good: it has run as long as it may."),
         (causes.Gated("example.com/gate"), Code.ADMISSION_GATED,
          "Waits: held by the admission gate example.com/gate."),
-        (causes.NotTried(), Code.PENDING_EVALUATION, "Waits: it has not been tried yet."),
-        (causes.GatesCleared(), Code.PENDING_EVALUATION, "Waits: it has not been tried yet."),
+        (causes.NotTried(), Code.PENDING_EVALUATION,
+         "Waits: its turn in the queue has not come yet."),
+        (causes.GatesCleared(), Code.PENDING_EVALUATION,
+         "Waits: its turn in the queue has not come yet."),
         (causes.ReservedTwice(), Code.PENDING_EVALUATION,
          "Waits again: its quota was given twice while the leader changed."),
         (causes.SetAside(), Code.PENDING_EVALUATION,
@@ -319,6 +321,10 @@ def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
         (no_flavor(WaitReason.NO_MATCHING_FLAVOR, causes.NotCovered("cpu")),
          Code.RESOURCE_NOT_COVERED,
          "Never starts as it is: its queue has no quota for cpu."),
+        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, causes.NotCovered("cpu"),
+                   causes.NotCovered("nvidia.com/gpus")),
+         Code.RESOURCE_MISSPELLED,
+         "Never starts as it is: nvidia.com/gpus is misspelled: a GPU is nvidia.com/gpu."),
     ],
 )  # fmt: skip
 def test_a_value_and_the_condition_that_is_written_from_it_say_the_same_sentence(
@@ -491,6 +497,15 @@ def test_a_step_says_what_to_fill_in_where_a_name_is_not_known() -> None:
     )
     assert "kubectl gpu who QUEUE" in next_steps.next_step("WaitingForQuota")
     assert next_steps.next_step("Unheard") == ""
+
+
+def test_what_is_tried_next_is_told_so_and_not_who_is_before_it() -> None:
+    first = sentences.not_judged(sentences.place(1), "research")
+    assert first.message == "Waits: its queue looks at it next; 1st in queue research."
+    later = sentences.not_judged(sentences.place(3), "research")
+    assert later.message == "Waits: its queue looks at others first; 3rd in queue research."
+    assert next_steps.next_step(first.reason, {"queue": "research"}, is_first=True) == "wait"
+    assert "who is before it" in next_steps.next_step(later.reason, {"queue": "research"})
 
 
 @pytest.mark.parametrize(

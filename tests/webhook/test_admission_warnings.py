@@ -193,6 +193,14 @@ def test_of_a_resource_that_a_device_class_may_answer_no_more_is_said_than_is_kn
     assert warnings(make_world(), requests=implicit) == ()
 
 
+def test_a_gpu_that_is_misspelled_is_not_to_be_added_to_the_queue():
+    (text,) = warnings(make_world(), requests={"nvidia.com/gpus": "1"})
+    assert text == (
+        "Never starts as it is: nvidia.com/gpus is misspelled: a GPU is nvidia.com/gpu. Ask for"
+        " nvidia.com/gpu, and create it anew"
+    )
+
+
 @pytest.mark.parametrize(
     ("quotas", "cohort", "cpu", "fits"),
     [

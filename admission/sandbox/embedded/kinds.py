@@ -79,7 +79,7 @@ _BUILT_IN: Final = {
         resource=resources.NODES, status=True, fields=("spec.unschedulable",)
     ),
     resources.EVENTS: ResourceTreatment(
-        resource=resources.EVENTS, fields=("reason", "regarding.uid")
+        resource=resources.EVENTS, fields=("reason", "regarding.name", "regarding.uid")
     ),
 }  # fmt: skip
 _WITH_STATUS: Final = frozenset({
