@@ -119,7 +119,8 @@ READ: Final = (
         "LARGEST_NODE",
         "annotation",
         "ResourceFlavor",
-        "the most of each device that one of its nodes has; absent where larger nodes may come",
+        "the most of each device, of cpu and of memory that one of its nodes with GPUs has; absent"
+        " where larger nodes may come",
     ),
     Key("HAS_QUEUE_LABEL", "label", "Namespace", "it has a LocalQueue"),
     Key("ADMISSION_GATE", "scheduling gate", "pods", "held until there is quota"),
