@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from admission.answers import why
 from admission.base import conditions, names, patches
 from admission.controller.watched_owners.owner_writes import resource_of
 from admission.controller.writing.api_requests import WritePurpose
@@ -79,6 +80,18 @@ def remove(world: World, *names_of: str) -> None:
             if name not in pods(world):
                 continue
         world.store.delete(resources.PODS, name, "ml", grace_period_seconds=0)
+
+
+def test_why_says_of_a_waiting_group_that_lost_a_pod_what_its_pods_say() -> None:
+    world = ready_world(quota=1)
+    add(world, "a", "b")
+    world.settle()
+    remove(world, "b")
+    world.settle()
+    for name in ("gang", "workload/gang", "a"):
+        answer = why.explain(world.store, "ml", name)
+        assert answer.reason == "PodGroupIncomplete"
+        assert "is admitted when others have taken their place" in answer.message
 
 
 # ------------------------------------------------------------------------ made and admitted
