@@ -14,7 +14,7 @@ import rich.text
 
 from admission.cli import output, tables
 from admission.run import signals
-from admission.sandbox.demo import stage
+from admission.sandbox.demo import scenario, stage
 from admission.sandbox.demo.display_state import DisplayState, Sight
 from admission.sandbox.demo.stage import DemoMoment
 from admission.sandbox.system import Sandbox
@@ -172,16 +172,18 @@ def _tell_link(sandbox: Sandbox) -> None:
     output.console().print(f"watch it in a browser: {sandbox.dashboard_url}", soft_wrap=True)
 
 
-def _ask(sandbox: Sandbox) -> str:
+def _ask(sandbox: Sandbox, *command: str) -> str:
     """Return a command that asks the demo, as it was started itself."""
     words = list(sys.orig_argv[:3] if sys.argv[0].endswith("__main__.py") else sys.argv[:1])
-    return shlex.join([*words, "top", "--kubeconfig", str(sandbox.kubeconfig)])
+    return shlex.join([*words, *command, "--kubeconfig", str(sandbox.kubeconfig)])
 
 
 def _tell_kept(sandbox: Sandbox) -> None:
     output.console().print(
-        "\nthe same pods come again and again, Ctrl-C ends it. In another terminal:\n"
-        f"  {_ask(sandbox)}\n"
+        "\nthe same pods come again and again, and run longer; Ctrl-C ends it. In another "
+        "terminal:\n"
+        f"  {_ask(sandbox, 'top')}\n"
+        f"  {_ask(sandbox, 'why', scenario.WAITS, '-n', scenario.WAITS_IN)}\n"
         f"  kubeconfig {sandbox.kubeconfig}\n  webhook    {sandbox.webhook_url}\n"
         f"  controller {sandbox.metrics_url}/metrics\n"
         f"  dashboard  {sandbox.dashboard_url}",

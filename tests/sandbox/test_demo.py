@@ -134,13 +134,18 @@ def test_a_demo_that_is_kept_goes_on_with_new_pods() -> None:
     try:
         assert demo.stdout is not None
         lines = iter(demo.stdout)
-        next(line for line in lines if "In another terminal:" in line)
+        next(line for line in lines if line.rstrip().endswith("terminal:"))
         command = next(lines)
         asked = waiting.until(
             lambda: answer if (answer := run(command)).returncode == 0 else None,
             what="the printed command answers",
         )
         assert re.match(r"nvidia\.com/gpu: \d+ of \d+ used", asked.stdout)
+        why = next(lines)
+        waiting.until(
+            lambda: "Waits: needs 4 a100, 0 free of 8" in run(why).stdout,
+            what="the second command says why the pod waits",
+        )
         kubeconfig = next(line.split()[1] for line in lines if line.startswith("  kubeconfig "))
         api = ApiServerTarget(kubeconfig).connect(
             connections=1, timeout_seconds=waiting.PATIENCE_SECONDS

@@ -141,6 +141,9 @@ EVENTS: Final = (
 )
 
 NEVER_FITS: Final = "too-big"
+WAITS_IN: Final = "serving"
+WAITS: Final = "chat-1"
+"""A pod that waits longest, and its namespace."""
 
 
 def objects() -> list[Document]:

@@ -18,6 +18,8 @@ from admission.sandbox.system import Sandbox
 
 _TICK_SECONDS: Final = 0.1
 _LIMIT_SECONDS: Final = 25.0
+_LONGER: Final = 10
+"""Pods of a demo that is kept run so many times longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,13 @@ def play(sandbox: Sandbox, clock: Clock) -> Iterator[DemoMoment]:
 
 
 def go_on(sandbox: Sandbox, clock: Clock) -> None:
-    """Play again and again in the same queues, until the processes end or somebody interrupts."""
+    """Play again and again in the same queues, until the processes end or somebody interrupts.
+
+    Pods run longer than the first time, so that there is time to ask why one waits.
+    """
     while not sandbox.has_ended():
         clear(sandbox.store)
-        for _ in _played(sandbox, clock):
+        for _ in _played(sandbox, clock, longer=_LONGER):
             if sandbox.has_ended():
                 return
 
@@ -66,10 +71,11 @@ def clear(store: Store) -> None:
         store.delete(resources.PODS, metadata["name"], metadata["namespace"])
 
 
-def _played(sandbox: Sandbox, clock: Clock) -> Iterator[DemoMoment]:
-    """Create, run and end the pods."""
+def _played(sandbox: Sandbox, clock: Clock, *, longer: int = 1) -> Iterator[DemoMoment]:
+    """Create, run and end the pods; they run so many times longer than the scenario says."""
     store = sandbox.store
-    kubelet = Kubelet(store, {(pod.namespace, pod.name): pod.run_seconds for pod in scenario.PODS})
+    run_seconds = {(pod.namespace, pod.name): pod.run_seconds * longer for pod in scenario.PODS}
+    kubelet = Kubelet(store, run_seconds)
     start = clock.monotonic()
     coming = sorted(enumerate(scenario.PODS), key=lambda pod: pod[1].at_seconds)
     ahead, events = list(scenario.EVENTS), list[str]()
@@ -94,7 +100,7 @@ def _played(sandbox: Sandbox, clock: Clock) -> Iterator[DemoMoment]:
         sights = tuple(display_state.look(store))
         queues = tuple(display_state.look_at_queues(store))
         yield DemoMoment(seconds, sights, tuple(warnings), tuple(events), refused, queues)
-        if (not coming and _is_over(sights)) or seconds > _LIMIT_SECONDS:
+        if (not coming and _is_over(sights)) or seconds > _LIMIT_SECONDS * longer:
             return
         time.sleep(_TICK_SECONDS)
 
