@@ -815,7 +815,9 @@ def _with_numbers(
         event = None if is_told else _last_event(api, answer, subject, workload)
         return _without_queues(api, answer, workload, event, is_told=is_told)
     unbound = _without_node(node, read, shortages.asked(_AS_WORKLOAD(workload)).values())
-    answer = replace(answer, notes=(*answer.notes, *_releasing(view.status.conditions), *unbound))
+    if answer.reason in _OF_QUOTA or answer.reason == Code.WAITING_FOR_NODE:
+        releasing = _releasing(view.status.conditions)
+        answer = replace(answer, notes=(*answer.notes, *releasing, *unbound))
     if answer.reason == Code.CLUSTER_QUEUE_INACTIVE:
         return replace(answer, notes=(*answer.notes, *_why_inactive(view.status.conditions)))
     if not is_told:

@@ -484,9 +484,9 @@ def _taken_back(holders: Iterable[Holder], width: int) -> Iterator[str]:
         for phrase in holder.taken_back_by or ():
             by_phrase.setdefault(phrase, []).append(_name(holder))
     if by_phrase:
-        yield "may be taken back by"
+        yield "may be taken back"
     for phrase, whose in by_phrase.items():
-        yield from tables.sentence(f"  {phrase}: {tables.listed(whose)}", width, "    ")
+        yield from tables.sentence(f"  {tables.listed(whose)}: by {phrase}", width, "    ")
     for holder in holders:
         if holder.not_before and clock.from_wire(holder.not_before) > output.clock().now():
             text = f"  others are preempted before {_name(holder)} until {holder.not_before}"

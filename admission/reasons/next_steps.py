@@ -322,7 +322,7 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.QUEUE_UNSUPPORTED: CatalogueEntry(
             "The spec of the ClusterQueue cannot be served",
-            "correct what the message names in the spec of the ClusterQueue",
+            "correct what the message names, in the spec of the ClusterQueue or of its Cohorts",
         ),
         Code.QUEUE_IN_USE: CatalogueEntry(
             "The ClusterQueue is being deleted, and is in use",

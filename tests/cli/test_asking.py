@@ -306,10 +306,10 @@ def test_who_without_a_name_shows_everybody_who_holds_quota(world: World) -> Non
 
 def test_who_says_what_may_take_it_back(world: World) -> None:
     lines = world.lines("who", "research")
-    start = lines.index("may be taken back by")
+    start = lines.index("may be taken back")
     assert lines[start + 1 : start + 3] == [
-        "  Workloads of queue research with a priority above 0: ml/workload/w",
-        "  queue prod when it needs its own quota: ml/workload/w",
+        "  ml/workload/w: by Workloads of queue research with a priority above 0",
+        "  ml/workload/w: by queue prod when it needs its own quota",
     ]
 
 

@@ -21,6 +21,7 @@ from admission.kube import resources as kinds
 from admission.kube.api import Document
 from admission.objects import nodes as node_objects
 from admission.objects import resource_claim, values, views
+from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_claim import DeviceClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import ResourceGroupSpec
@@ -63,18 +64,41 @@ def _groups(picture: Picture) -> Iterator[tuple[ResourceGroupSpec, ...]]:
         yield cohort.spec.resource_groups or ()
 
 
-def _queues_of(picture: Picture, pair: FlavorResource) -> str:
-    """Return the ClusterQueues with quota of a flavor, for a sentence."""
-    queue_names = [
-        cluster_queue.metadata.name
+def _with_quota(picture: Picture, pair: FlavorResource) -> list[ClusterQueue]:
+    """Return the ClusterQueues with nominal quota of a flavor."""
+    return [
+        cluster_queue
         for cluster_queue in picture.cluster_queues
         if any(
-            flavor.name == pair.flavor and any(r.name == pair.resource for r in flavor.resources)
+            flavor.name == pair.flavor
+            and any(
+                r.name == pair.resource and values.amount_or_zero(r.name, r.nominal_quota)
+                for r in flavor.resources
+            )
             for group in cluster_queue.spec.resource_groups or ()
             for flavor in group.flavors
         )
     ]
-    return shown(queue_names)
+
+
+def _queues_of(picture: Picture, pair: FlavorResource) -> str:
+    """Return the ClusterQueues with nominal quota of a flavor, for a sentence."""
+    return shown(queue.metadata.name for queue in _with_quota(picture, pair))
+
+
+def _are_guarded(picture: Picture, pair: FlavorResource) -> bool:
+    """Return whether all quota of a flavor is held to what exists; that of Cohorts never is."""
+    of_queues = _with_quota(picture, pair)
+    is_of_cohort = any(
+        flavor.name == pair.flavor
+        for cohort in picture.cohorts
+        for group in cohort.spec.resource_groups or ()
+        for flavor in group.flavors
+    )
+    return not is_of_cohort and all(
+        queue.metadata.annotation(names.CAPACITY_GUARD) == names.CAPACITY_GUARD_ENFORCE
+        for queue in of_queues
+    )
 
 
 def quota(picture: Picture) -> Iterator[DoctorFinding]:
@@ -107,7 +131,7 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
             reasons["cordoned"] = cordoned
         if not healthy and not sick:
             continue  # `offered` says so
-        if promised <= healthy:
+        if promised <= healthy or _are_guarded(picture, pair):
             continue
         text = partial(quota_use.amount_text, pair.resource)
         shown_reasons = [f"{reason} ({shown(on)})" for reason, on in reasons.items()]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from admission.admin import break_glass, holding, manifests, operators
-from admission.admin.doctor import checks, queues
+from admission.admin.doctor import checks, devices, queues
 from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.findings import Severity
 from admission.admin.doctor.picture import Overload, Trial
@@ -501,6 +501,13 @@ def quota_exceeds_what_exists(broken: Broken) -> None:
         {**make_cluster_queue("research", quota=40), "status": {"conditions": [
             {"type": "Active", "status": "True", "reason": "Ready", "message": ""}]}}
     ]  # fmt: skip
+
+
+def test_quota_that_is_held_to_what_exists_is_no_finding(broken: Broken) -> None:
+    quota_exceeds_what_exists(broken)
+    queue = broken.one(resources.CLUSTER_QUEUES)
+    queue["metadata"]["annotations"] = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+    assert not list(devices.quota(broken.picture()))
 
 
 @fault("quota-capacity", WARNING, "a100", "it selects nodes that everything selects too: queues "
