@@ -276,7 +276,7 @@ def _only(
         raise SubjectError(
             f"no pod {name!r}{where}, nor anything else of that name that can wait",
             f"{meant}{elsewhere}see those there are: kubectl get pods,jobs,workloads{at}; what is "
-            f"gone may still be in the events: kubectl get events{at}",
+            "gone may still be in the events: kubectl get events" + at,
             ErrorCode.NOT_FOUND,
         )
     plural = resource.qualified if len(among) == 1 else resource.plural
@@ -307,7 +307,7 @@ def _tell_gone(api: Api, name: str, among: Iterable[Resource], namespace: str) -
     moment = f" at {event.at[:19]}Z" if event.at else ""
     raise SubjectError(
         f"{event.kind.lower()} {name} is gone; its last event{moment}: {text.message}",
-        f"{made_anew}what else was said of it: kubectl get events{next_steps.at(namespace)}",
+        f"{made_anew}what else was said of it: kubectl get events" + next_steps.at(namespace),
         ErrorCode.NOT_FOUND,
     )
 

@@ -200,12 +200,31 @@ class _Cycle:
         capped = nominee.assignment.capped
         if reason in OF_CAPS and capped is not None:
             return _wait(self.snapshot, nominee, capped, Requeue.CAPPED)
-        return _wait(self.snapshot, nominee, _no_flavor(nominee, reason), Requeue.NO_FIT)
+        why = _no_flavor(nominee, reason)
+        return self._parked(nominee, _wait(self.snapshot, nominee, why, Requeue.NO_FIT))
 
     def _no_candidates(self, nominee: NominatedHead) -> HeadResult:
         self.snapshot.hold_back(nominee.queue, held_back(nominee))
         why = _no_flavor(nominee, WaitReason.WAITING_FOR_QUOTA)
-        return _wait(self.snapshot, nominee, why, Requeue.PREEMPTION_NO_CANDIDATES)
+        requeue = Requeue.PREEMPTION_NO_CANDIDATES
+        return self._parked(nominee, _wait(self.snapshot, nominee, why, requeue))
+
+    def _parked(self, nominee: NominatedHead, result: HeadResult) -> HeadResult:
+        """Return that it is parked, or tried once more if it was overtaken in an earlier cycle.
+
+        Differs: Kueue goes on with the next flavor where others took what a head would have got,
+        and parks it, also if something was given back since. What is given back wakes only those
+        that are parked, so the head would wait beside a flavor that is free.
+        """
+        memory = nominee.head.memory
+        is_overtaken = memory is not None and memory.releases is not None
+        if not is_overtaken or result.requeue is None:
+            return result
+        assert memory is not None
+        assert memory.releases is not None
+        if nominee.queue.root().releases <= memory.releases:
+            return result
+        return replace(result, requeue=Requeue.FAILED_AFTER_NOMINATION, memory=None)
 
     def _deferred(self, nominee: NominatedHead) -> HeadResult:
         self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
@@ -358,15 +377,19 @@ def _wait(
         decision=decision,
         evictions=tuple(evictions),
         requeue=requeue,
-        memory=_memory(snapshot, nominee) if requeue not in _FORGETFUL else None,
+        memory=_memory(snapshot, nominee, requeue) if requeue not in _FORGETFUL else None,
         kept=kept,
     )
 
 
-def _memory(snapshot: Snapshot, nominee: NominatedHead) -> LastAssignment | None:
+def _memory(snapshot: Snapshot, nominee: NominatedHead, requeue: Requeue) -> LastAssignment | None:
     """Return where the scans stopped; nothing when none came to a flavor."""
     assignment = nominee.assignment
     if not assignment.tried:
         return None
     generation = nominee.queue.generation
-    return LastAssignment(assignment.tried, snapshot.cycle, generation, assignment.passed)
+    is_overtaken = requeue is Requeue.FAILED_AFTER_NOMINATION
+    releases = nominee.queue.root().releases if is_overtaken else None
+    return LastAssignment(
+        assignment.tried, snapshot.cycle, generation, assignment.passed, releases
+    )

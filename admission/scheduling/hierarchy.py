@@ -43,6 +43,7 @@ class QuotaNode:
         lendable: memo of ``fairshare.lendable_of``.
         weight: fair-sharing weight in units of 1e-9.
         height: 0 for a leaf, else one more than the highest child.
+        releases: of a root: how often something in the tree was given back.
     """
 
     __slots__ = (
@@ -52,6 +53,7 @@ class QuotaNode:
         "parent",
         "potential",
         "quotas",
+        "releases",
         "subtree",
         "usage",
         "weight",
@@ -67,6 +69,7 @@ class QuotaNode:
         self.lendable: dict[ResourceName, int] = {}
         self.weight = DEFAULT_WEIGHT
         self.height = 0
+        self.releases = 0
 
     def ancestors(self) -> Iterator["CohortNode"]:
         """Yield the cohorts above, nearest first."""

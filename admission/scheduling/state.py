@@ -770,6 +770,7 @@ class SchedulerState:
             self.places.forget_waiting(name)
             if name in self.forest.queues:
                 self.forest.queues[name].generation += 1
+                self.forest.queues[name].root().releases += 1
                 self._requeues.queue(name, now_us)
 
     def _hold(

@@ -33,6 +33,7 @@ OF_EDITORS = {"first-hour-user"}
 """Pages that are followed with the role ``edit``; others as an administrator."""
 READING = ("kubectl get ", "kubectl describe ", "kubectl gpu ")
 _OF_A_MOMENT = "Warning: May wait: "
+"""What counts by statuses, which may be a moment old."""
 REVIEWS = "/apis/admissionregistration.k8s.io/v1"
 LONG_JOBS = ("cheap", "close", "dear", "split", "tune", "wide")
 """Jobs of the guides that stand for minutes of work; other Jobs end after a second."""
@@ -106,31 +107,29 @@ class Reader:
         """Types a command, again and again until it prints what is shown: much takes a moment.
 
         What was made by a try that failed half-way is not said to be created again. Where the
-        first try succeeded, the guide shows what that printed. What was created with a warning
-        about those who wait is deleted, and created again: that counts by statuses, which may be
-        a moment old.
+        first try succeeded, the guide shows what that printed.
         """
+        printed = [line for line in command.printed if not line.startswith(_OF_A_MOMENT)]
         first = last = ""
         has_failed = False
 
         def is_shown() -> bool:
             nonlocal first, last, has_failed
             done = self.done(command.text)
-            last = done.stdout
+            lines = done.stdout.splitlines(keepends=True)
+            last = "".join(line for line in lines if not line.startswith(_OF_A_MOMENT))
             first = first or last
-            shown = pages.is_shown(command.printed, last)
+            shown = pages.is_shown(printed, last)
             if not shown and has_failed:
-                shown = pages.is_shown(command.printed, pages.as_created(last))
+                shown = pages.is_shown(printed, pages.as_created(last))
             has_failed = has_failed or done.returncode != 0
-            if not shown and _OF_A_MOMENT in last:
-                self.done(command.text.replace("kubectl apply", "kubectl delete"))
             return shown
 
         try:
             waiting.until(is_shown)
         except TimeoutError:
-            printed = last if first == last else f"{first}-- in the end:\n{last}"
-            pytest.fail(self._differs(command, printed), pytrace=False)
+            told = last if first == last else f"{first}-- in the end:\n{last}"
+            pytest.fail(self._differs(command, told), pytrace=False)
         if not command.text.startswith(READING):
             self.system.wait_webhook()
 

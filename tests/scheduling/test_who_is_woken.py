@@ -11,9 +11,17 @@ from admission.scheduling import model
 from admission.scheduling.model import Enforcement
 from admission.scheduling.places import predicate
 from admission.scheduling.places.ledger import NodeLedger
-from tests.builders.scheduling import LOWER, NOW_US, SECOND_US
+from tests.builders.scheduling import (
+    LOWER,
+    NOW_US,
+    SECOND_US,
+    cluster_queue,
+    group,
+    holding,
+    waiting,
+)
 from tests.scheduling.test_nodes_decide import GPU, Cluster, asking, cluster, node
-from tests.scheduling.worlds import admitted, evicted, waits
+from tests.scheduling.worlds import admitted, evicted, waits, world
 
 LATER_US = NOW_US + 60 * SECOND_US
 TAINT = model.Taint(key="gone", effect="NoSchedule")
@@ -180,3 +188,27 @@ def test_thousands_that_have_no_place_cost_a_question_for_each_shape() -> None:
         assert searches.call_count == 1
 
     assert made.places.hosts(WorkloadKey("default", "w0")) == {"main": ("n1",)}
+
+
+@pytest.mark.parametrize("is_given_back", [True, False])
+def test_who_was_overtaken_starts_with_the_first_flavor_once_something_was_given_back(
+    is_given_back: bool,
+) -> None:
+    """Both want the rest of the first flavor; the second has too little for the one that loses."""
+    flavors = {"first": {"cpu": (0,)}, "second": {"cpu": (1,)}}
+    objects = (
+        cluster_queue("amber", groups=[group(flavors)], cohort="q"),
+        cluster_queue("beryl", groups=[group({"first": {"cpu": (8,)}})], cohort="q"),
+        holding("old", "beryl", usage={("first", "cpu"): 4}),
+        waiting("wins", "beryl", 4, priority=9),
+        waiting("loses", "amber", 4),
+    )
+    made = world(*objects, flavors=("first", "second"))
+    assert admitted(made.cycle()) == ["wins"]
+    if is_given_back:
+        made.finish("old")
+    assert admitted(made.cycle()) == []  # the second flavor is tried first, as in Kueue
+    if not is_given_back:
+        assert admitted(made.cycle()) == []
+        made.finish("old")
+    assert admitted(made.cycle()) == ["loses"]
