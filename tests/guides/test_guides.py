@@ -109,7 +109,7 @@ class Reader:
         What was made by a try that failed half-way is not said to be created again. Where the
         first try succeeded, the guide shows what that printed.
         """
-        printed = [line for line in command.printed if not line.startswith(_OF_A_MOMENT)]
+        printed = tuple(line for line in command.printed if not line.startswith(_OF_A_MOMENT))
         first = last = ""
         has_failed = False
 
