@@ -29,7 +29,7 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
-from admission.reasons import added_conditions, kueue, next_steps, placing, reading, sentences
+from admission.reasons import kueue, next_steps, placing, reading, sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling.hierarchy import CohortNode, QueueNode
 
@@ -644,8 +644,7 @@ def _of_waiting(
             queue,
         )
     if _true(workload, conditions.WAITING_FOR_REPLACEMENT_PODS):
-        reason, message = added_conditions.group_lacks_some(workload["metadata"]["name"])
-        return Text(reason, f"{message}.")
+        return sentences.group_lacks_pods(workload["metadata"]["name"])
     if not stated.reason:
         return sentences.not_judged()
     levels = _requested_levels(workload)

@@ -656,15 +656,6 @@ def group_is_full(name: str, admitted: int, total: int) -> Text:
     )
 
 
-def group_lacks_some(name: str) -> Text:
-    """Return why a group does not compete whose pods have failed or were deleted."""
-    return Text(
-        GROUP_INCOMPLETE,
-        f"Pods of group {name} failed or were deleted; it is admitted when others have taken "
-        "their place",
-    )
-
-
 def group_lacks(name: str, missing: int, total: int) -> Text:
     """Return why a group waits: failed or deleted pods have not been replaced."""
     return Text(

@@ -1089,6 +1089,13 @@ def other_priority_class(classes: Sequence[str], again: str = "create it again")
     return f"{again}{use} without {label}; an administrator can create the class"
 
 
+def group_lacks_pods(group: str) -> Text:
+    """Return that a group does not compete, as pods of it have failed or were deleted."""
+    head = f"Pods of group {name(group)} failed or were deleted"
+    rest = "it is admitted when others have taken their place"
+    return Text(Code.POD_GROUP_INCOMPLETE, sentence(head, rest))
+
+
 def no_pods() -> Text:
     """Return that an owner has no pods whose admission could be told."""
     return Text(Code.NO_WORKLOAD, "It has no pods yet that could be admitted.")
