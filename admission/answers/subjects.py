@@ -306,7 +306,7 @@ def _tell_gone(api: Api, name: str, among: Iterable[Resource], namespace: str) -
     )
     moment = f" at {event.at[:19]}Z" if event.at else ""
     raise SubjectError(
-        f"{event.kind.lower()} {name} is gone; its last event{moment}: {text.message}",
+        f"{event.kind.lower()} {name} is gone; it was told{moment}: {text.message}",
         f"{made_anew}what else was said of it: kubectl get events" + next_steps.at(namespace),
         ErrorCode.NOT_FOUND,
     )

@@ -760,7 +760,7 @@ def _with_preemptor(api: Api, answer: Answer) -> Answer:
     selector = f"{names.JOB_UID_LABEL}={lost.job_uid}"
     listed: Sequence[Document] = ()
     for namespace in ("", answer.namespace):
-        with suppress(errors.ForbiddenError):
+        with suppress(errors.ApiError):
             listed = api.list(resources.WORKLOADS, namespace, label_selector=selector).items
             break
     for workload in listed:

@@ -169,10 +169,15 @@ def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> L
     return max(events, key=_order, default=None)
 
 
-def last_stop(api: Api, namespace: str, name: str, kinds: AbstractSet[str]) -> LastEvent | None:
-    """Return the last event that said why an object of a name was stopped; None for none.
+_GOES_ON: Final = frozenset({"Admitted", "Completed", "Started"})
+"""Reasons of events that say of an object that it was not stopped for good."""
 
-    It is there for an hour, also when the object is not.
+
+def last_stop(api: Api, namespace: str, name: str, kinds: AbstractSet[str]) -> LastEvent | None:
+    """Return the last event that said why an object of a name was stopped.
+
+    It is there for an hour, also when the object is not. None where there is none, and where a
+    later one says that the object was admitted, started or complete.
 
     Args:
         api: is asked with the rights of the caller.
@@ -186,9 +191,10 @@ def last_stop(api: Api, namespace: str, name: str, kinds: AbstractSet[str]) -> L
     events = (
         event
         for event in _events(api, namespace, "name", name)
-        if event.kind in kinds and is_stop(event.reason)
+        if event.kind in kinds and (is_stop(event.reason) or event.reason in _GOES_ON)
     )
-    return max(events, key=_order, default=None)
+    last = max(events, key=_order, default=None)
+    return None if last is None or last.reason in _GOES_ON else last
 
 
 def _events(api: Api, namespace: str, key: str, value: str) -> Iterator[LastEvent]:

@@ -192,10 +192,11 @@ def waits_for_quota(
             f"the previous revision of Deployment {name(deployment)} holds quota: set maxSurge: 0"
         )
         return Text(Code.HELD_BY_PREVIOUS_REVISION, sentence(head, cause, at))
-    limits = [*_limits(lacks), *_smaller(of_resource)]
+    limits = [*_limits(lacks), *_smaller(lacks)]
     holders = of_resource[0].holders if len(of_resource) == 1 else ()
     users = listed(f"{name(queue)} ({used})" for queue, used in holders)
-    where = " in its Cohort" if of_resource[0].hold_more else ""
+    is_held_by_others = any(queue != cluster_queue for queue, _ in holders)
+    where = " in its Cohort" if of_resource[0].hold_more and is_held_by_others else ""
     held_by = f"held{where} by {users}" if users else ""
     return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, *limits, held_by))
 
@@ -223,7 +224,9 @@ def _limits(lacks: Sequence[Lack]) -> list[str]:
 
 
 def _smaller(lacks: Sequence[Lack]) -> list[str]:
-    """Return which smaller request would not wait."""
+    """Return which smaller request would not wait; none where another resource is short, too."""
+    if len({lack.resource for lack in lacks}) > 1:
+        return []
     parts = [f"{lack.smaller} {_what_of(lack)}" for lack in lacks if lack.smaller]
     if not parts:
         return []
@@ -634,7 +637,7 @@ def _lack(shortage: Shortage) -> Lack:
         borrower="" if (limit := shortage.borrowing_limit) is None else _borrower(limit),
         may_borrow="" if limit is None else quantity.in_words(resource, limit.amount),
         smaller=quantity.in_words(resource, room + shortage.reclaimable)
-        if shortage.reclaimable
+        if 0 < shortage.reclaimable < shortage.requested - room
         else "",
         holders=tuple(
             (queue, quantity.in_words(resource, used))

@@ -124,15 +124,15 @@ class LastAssignment:
         passed: what the attempts until then were given, by the first of the pod sets that stay
             together. These combinations are passed over where flavors of one resource group are
             in the way of those of another, in place of the flavors up to those in `tried`.
-        releases: how often anything in the tree had been given back, where others in the same
-            cycle took what it would have got; None for other attempts.
+        wakes: how often those that are parked in the ClusterQueue had been woken, where others in
+            the same cycle took what it would have got; None for other attempts.
     """
 
     tried: Mapping[tuple[PodSetName, ResourceName], int]
     cycle: int
     generation: int
     passed: Mapping[PodSetName, tuple[Combination, ...]]
-    releases: int | None = None
+    wakes: int | None = None
 
     @property
     def unfinished(self) -> bool:

@@ -27,7 +27,7 @@ from admission.scheduling.decisions import Admit, Evict, Mode, Recomputation, Re
 from admission.scheduling.heads import Head, HeadResult
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import PreemptionPolicy
-from admission.scheduling.nomination import NominatedHead, nominate, renominate
+from admission.scheduling.nomination import NominatedHead, nominate, renominate, valid_memory
 from admission.scheduling.places.model import Place, Want
 from admission.scheduling.places.search import StepBudget
 from admission.scheduling.preemption.candidates import Target
@@ -213,16 +213,18 @@ class _Cycle:
         """Return that it is parked, or tried once more if it was overtaken in an earlier cycle.
 
         Differs: Kueue goes on with the next flavor where others took what a head would have got,
-        and parks it, also if something was given back since. What is given back wakes only those
-        that are parked, so the head would wait beside a flavor that is free.
+        and parks it, also if something was given back since. Only those that are parked are woken
+        by that, so the head would wait beside a flavor that is free. Where nodes have no room, it
+        is tried once more in any case: it waits for the nodes of the flavors that it looked at.
         """
-        memory = nominee.head.memory
-        is_overtaken = memory is not None and memory.releases is not None
-        if not is_overtaken or result.requeue is None:
+        memory = valid_memory(self.snapshot, nominee.queue, nominee.head)
+        if memory is None or memory.wakes is None:
             return result
-        assert memory is not None
-        assert memory.releases is not None
-        if nominee.queue.root().releases <= memory.releases:
+        decision = result.decision
+        waits_for_nodes = isinstance(decision, Wait) and decision.why.reason is (
+            WaitReason.WAITING_FOR_NODE
+        )
+        if nominee.queue.wakes == memory.wakes and not waits_for_nodes:
             return result
         return replace(result, requeue=Requeue.FAILED_AFTER_NOMINATION, memory=None)
 
@@ -389,7 +391,5 @@ def _memory(snapshot: Snapshot, nominee: NominatedHead, requeue: Requeue) -> Las
         return None
     generation = nominee.queue.generation
     is_overtaken = requeue is Requeue.FAILED_AFTER_NOMINATION
-    releases = nominee.queue.root().releases if is_overtaken else None
-    return LastAssignment(
-        assignment.tried, snapshot.cycle, generation, assignment.passed, releases
-    )
+    wakes = nominee.queue.wakes if is_overtaken else None
+    return LastAssignment(assignment.tried, snapshot.cycle, generation, assignment.passed, wakes)

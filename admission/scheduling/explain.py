@@ -35,14 +35,18 @@ def shortages(snapshot: Snapshot, nominee: NominatedHead) -> tuple[Shortage, ...
 
 
 def _reclaimable(snapshot: Snapshot, queue: QueueNode, shortage: Shortage) -> int:
-    """Return how much more a smaller request would get; counted once per cycle and tree."""
+    """Return how much more a smaller request would get; counted once per cycle and tree.
+
+    Heads before this one may have taken quota since it was nominated.
+    """
     root = queue.root()
     fr = FlavorResource(shortage.flavor, shortage.resource)
     borrowed = snapshot.borrowed.get((id(root), fr))
     if borrowed is None:
         leaves = root.leaves() if isinstance(root, CohortNode) else (queue,)
         borrowed = snapshot.borrowed[id(root), fr] = quota.borrowed_by(leaves, fr)
-    return quota.reclaimable(queue, fr, borrowed)
+    available = max(0, quota.available(queue, fr))
+    return max(0, available + quota.reclaimable(queue, fr, borrowed) - shortage.available)
 
 
 def _holders(snapshot: Snapshot, queue: QueueNode, shortage: Shortage) -> Holders:

@@ -43,7 +43,6 @@ class QuotaNode:
         lendable: memo of ``fairshare.lendable_of``.
         weight: fair-sharing weight in units of 1e-9.
         height: 0 for a leaf, else one more than the highest child.
-        releases: of a root: how often something in the tree was given back.
     """
 
     __slots__ = (
@@ -53,7 +52,6 @@ class QuotaNode:
         "parent",
         "potential",
         "quotas",
-        "releases",
         "subtree",
         "usage",
         "weight",
@@ -69,7 +67,6 @@ class QuotaNode:
         self.lendable: dict[ResourceName, int] = {}
         self.weight = DEFAULT_WEIGHT
         self.height = 0
-        self.releases = 0
 
     def ancestors(self) -> Iterator["CohortNode"]:
         """Yield the cohorts above, nearest first."""
@@ -109,6 +106,7 @@ class QueueNode(QuotaNode):
         holdings: what users and LocalQueues hold of ``usage``.
         number: grows from each that was made to the next.
         generation: grows whenever a flavor scan that stopped half way should start again.
+        wakes: how often those that are parked were to be tried again.
         group_of: the resource group of each covered resource.
     """
 
@@ -122,6 +120,7 @@ class QueueNode(QuotaNode):
         "number",
         "spec",
         "surge_usage",
+        "wakes",
         "workloads",
     )
 
@@ -135,6 +134,7 @@ class QueueNode(QuotaNode):
         self.surge_usage: dict[FlavorResource, int] = {}
         self.holdings: Holdings = {}
         self.generation = 0
+        self.wakes = 0
         self.spec = spec
         self.group_of: dict[str, ResourceGroup] = {}
 

@@ -62,7 +62,7 @@ def nominate(snapshot: Snapshot, head: Head) -> NominatedHead:
             head=head, queue=queue, assignment=empty, mode=Mode.NO_FIT, refusal=refusal
         )
     with snapshot.deciding(head.key):
-        return _assign(snapshot, head, queue, memory=_valid_memory(snapshot, queue, head))
+        return _assign(snapshot, head, queue, memory=valid_memory(snapshot, queue, head))
 
 
 def renominate(
@@ -245,8 +245,8 @@ def _partial(
     return best
 
 
-def _valid_memory(snapshot: Snapshot, queue: QueueNode, head: Head) -> LastAssignment | None:
-    """The head's scan memory, unless quota changed since an older cycle."""
+def valid_memory(snapshot: Snapshot, queue: QueueNode, head: Head) -> LastAssignment | None:
+    """Return the head's scan memory, unless quota changed since an older cycle."""
     memory = head.memory
     if memory is None:
         return None

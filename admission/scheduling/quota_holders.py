@@ -92,7 +92,7 @@ class QuotaHolders:
                 return
             self._remove(old)
             if _freed(old) != _freed(new):
-                self._note_release(old, now_us)
+                self._requeues.tree(old.cluster_queue, now_us)
         self._insert(new)
 
     def release(self, key: WorkloadKey, now_us: int) -> bool:
@@ -103,7 +103,7 @@ class QuotaHolders:
         self.touched.add(key)
         self._note_update(old)
         self._remove(old)
-        self._note_release(old, now_us)
+        self._requeues.tree(old.cluster_queue, now_us)
         return True
 
     def attach(self, node: QueueNode) -> None:
@@ -120,12 +120,6 @@ class QuotaHolders:
         """Scans that stopped half way in this queue start again."""
         if (node := self._forest.queues.get(old.cluster_queue)) is not None:
             node.generation += 1
-
-    def _note_release(self, old: ReservingWorkload, now_us: int) -> None:
-        """Those that are parked are tried again, and those that were overtaken once more."""
-        if (node := self._forest.queues.get(old.cluster_queue)) is not None:
-            node.root().releases += 1
-        self._requeues.tree(old.cluster_queue, now_us)
 
     def _insert(self, new: ReservingWorkload) -> None:
         self._workloads[new.key] = new

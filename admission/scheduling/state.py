@@ -770,7 +770,6 @@ class SchedulerState:
             self.places.forget_waiting(name)
             if name in self.forest.queues:
                 self.forest.queues[name].generation += 1
-                self.forest.queues[name].root().releases += 1
                 self._requeues.queue(name, now_us)
 
     def _hold(
@@ -1047,6 +1046,8 @@ class SchedulerState:
         for name in self._requeues.take(self.forest, now_us):
             self.places.forget_waiting(name)
             self._queues.retry(name, now_us)
+            if (node := self.forest.queues.get(name)) is not None:
+                node.wakes += 1
 
     def _update_activity(self, now_us: int) -> None:
         queues_changed = self._supplies.in_doubt | self.forest.turned

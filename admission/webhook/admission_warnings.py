@@ -590,19 +590,19 @@ def _behind(
         (part.pod, {r: part.count * v for r, v in _wanted(part.pod).items()}) for part in parts
     ]
     waiting, name = queue.status.pending_workloads or 0, queue.metadata.name
-    has_room = not _is_capped(queue) and _has_room(demands, queue, lister)
-    if has_room and (_goes_past(queue) or waiting <= 0):
-        return
-    little = "" if has_room else f"less is free in ClusterQueue {name} than it asks for"
-    if waiting <= 0:
-        yield _cut(f"May wait: {little}. See: kubectl gpu queue {line}")
+    has_room = _has_room(demands, queue, lister)
+    if has_room and (waiting <= 0 or (_goes_past(queue) and not _is_capped(queue))):
         return
     line_text = "1 other waits" if waiting == 1 else f"about {_rounded(waiting)} others wait"
-    where = f"{little}, and {line_text}" if little else f"{line_text} in ClusterQueue {name}"
-    yield _cut(
-        f"May wait: {where}; the same or a higher priority goes first. See: kubectl gpu queue"
-        f" {line}"
-    )
+    for where in (f" in ClusterQueue {name}", ""):
+        little = f"less is free{where} than it asks for"
+        parts_of_text = [] if has_room else [little]
+        if waiting > 0:
+            parts_of_text.append(f"{line_text}{where if has_room else ''}")
+        text = f"May wait: {', and '.join(parts_of_text)}. See: kubectl gpu queue {line}"
+        if len(text) <= LONGEST or not where:
+            yield _cut(text)  # the command is worth more than the name that it has, too
+            return
 
 
 def _rounded(number: int) -> int:
@@ -643,7 +643,8 @@ def _has_room(
             for flavor in _selected(pod, group, lister):
                 for resource in covered:
                     if (flavor, resource) not in left:
-                        left[flavor, resource] = lister.free(name, flavor, resource) or 0
+                        free = lister.free(name, flavor, resource)
+                        left[flavor, resource] = UNLIMITED if free is None else free
                 if all(value <= left[flavor, r] for r, value in covered.items()):
                     for resource, value in covered.items():
                         left[flavor, resource] -= value

@@ -172,7 +172,7 @@ def test_of_a_pod_that_is_gone_the_last_event_says_why(store: Store, typed: str)
     with pytest.raises(SubjectError) as failed:
         subjects.find(store, "ml", typed)
     assert str(failed.value) == (
-        "pod kim2 is gone; its last event at 2026-01-01T00:02:00Z: Lost its quota to a workload of"
+        "pod kim2 is gone; it was told at 2026-01-01T00:02:00Z: Lost its quota to a workload of"
         " queue serving; why: reclamation within the cohort."
     )
     assert failed.value.advice == (
@@ -183,7 +183,7 @@ def test_of_a_pod_that_is_gone_the_last_event_says_why(store: Store, typed: str)
 
 def test_of_an_owner_that_is_gone_the_last_event_says_so_too(store: Store) -> None:
     add_event(store, "train", "Stopped", "Preempted by hand", "2026-01-01T00:02:00", "Job")
-    with pytest.raises(SubjectError, match=r"job train is gone; its last event at .*by hand"):
+    with pytest.raises(SubjectError, match=r"job train is gone; it was told at .*by hand"):
         subjects.find(store, "ml", "train")
     with pytest.raises(SubjectError, match='pods "train" not found'):
         subjects.find(store, "ml", "pod/train")

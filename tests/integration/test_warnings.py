@@ -90,6 +90,5 @@ def test_that_others_wait_is_told_from_the_status_of_the_queue(system: Installed
         (text,) = told(system, namespace, kind, made(kind, 1), DRY_RUN)
         assert text == (
             f"May wait: less is free in ClusterQueue {namespace} than it asks for, and about 2"
-            f" others wait; the same or a higher priority goes first. See:"
-            f" kubectl gpu queue {namespace}/default"
+            f" others wait. See: kubectl gpu queue {namespace}/default"
         )

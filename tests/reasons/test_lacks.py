@@ -58,6 +58,21 @@ def test_a_smaller_request_that_would_take_back_borrowed_quota_is_told() -> None
     )
 
 
+def test_a_smaller_request_is_not_told_where_it_would_wait_as_well() -> None:
+    gpus = short(GPU, "a100", 16, available=1, limit=24, reclaimable=9)
+    enough = short(GPU, "a100", 8, available=1, limit=24, reclaimable=9)
+    cpu = short("cpu", "a100", 4)
+    for shortages in ([gpus, cpu], [enough]):
+        assert "take back" not in sentences.of_shortages(shortages, "research").message
+
+
+def test_a_queue_that_uses_more_than_its_quota_is_in_no_cohort() -> None:
+    holders = ((ClusterQueueName("research"), 20),)
+    shortage = short(GPU, "a100", 4, available=0, limit=10, holders=holders)
+    text = sentences.of_shortages([shortage], "research")
+    assert text.message.endswith("; held by research (20).")
+
+
 def test_holders_of_more_than_the_queue_can_reach_are_told_as_those_of_the_cohort() -> None:
     for limit, where in ((17, ""), (12, " in its Cohort")):
         shortage = short(GPU, "a100", 4, available=0, limit=limit, holders=HOLDERS)

@@ -212,3 +212,23 @@ def test_who_was_overtaken_starts_with_the_first_flavor_once_something_was_given
         assert admitted(made.cycle()) == []
         made.finish("old")
     assert admitted(made.cycle()) == ["loses"]
+
+
+def test_who_was_overtaken_waits_for_the_nodes_of_all_flavors() -> None:
+    quotas = {"a": {str(GPU): (8,)}, "b": {str(GPU): (8,)}}
+    made = Cluster(
+        world(
+            model.ResourceFlavor(name=FlavorName("a"), node_labels={"flavor": "a"}),
+            model.ResourceFlavor(name=FlavorName("b"), node_labels={"flavor": "b"}),
+            cluster_queue("q", groups=[group(quotas)]),
+            cluster_queue("other", groups=[group({"a": {str(GPU): (8,)}})]),
+        ),
+        {"n1": node("n1", 8), "n2": node("n2", 2, flavor="b")},
+    )
+    made.pod("foreign", "n1", {GPU: 4})
+    made.world.add(asking("wins", 4, queue="other", priority=9), asking("loses", 4))
+    assert admitted(made.cycle()) == ["wins"]
+    made.cycle()
+    made.cycle()
+    made.places.drop_pod("foreign")
+    assert admitted(made.cycle()) + admitted(made.cycle()) == ["loses"]

@@ -92,7 +92,7 @@ SITUATIONS = {
         pending=37, reserved=100,
         said=(
             "May wait: less is free in ClusterQueue gpus than it asks for, and about 40 others ",
-            "wait; the same or a higher priority goes first. See: kubectl gpu queue team-a/team",
+            "wait. See: kubectl gpu queue team-a/team",
         ),
     ),
     "nobody waits, and nothing is free": Situation(
@@ -284,6 +284,13 @@ def test_what_a_controller_makes_is_not_warned_about() -> None:
     assert said(webhook(one), document) == []
 
 
+def test_what_may_wait_ends_with_a_whole_command_also_where_names_are_long() -> None:
+    name = "team-" + "n" * 50
+    situation = Situation(pending=37, reserved=100, queue=name, local_queues=(name,))
+    (text,) = said(webhook(situation), created("Pod", situation))
+    assert text.endswith(f"See: kubectl gpu queue team-a/{name}")
+
+
 @pytest.mark.parametrize(
     ("pending", "shown"),
     [
@@ -299,7 +306,7 @@ def test_how_many_wait_is_told_as_exactly_as_it_stays(pending: int, shown: str) 
     one = Situation(pending=pending, reserved=100)
     (text,) = said(webhook(one), created("Pod", one))
     assert text.startswith(
-        f"May wait: less is free in ClusterQueue gpus than it asks for, and {shown};"
+        f"May wait: less is free in ClusterQueue gpus than it asks for, and {shown}. See"
     )
 
 

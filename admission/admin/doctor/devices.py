@@ -91,9 +91,12 @@ def _are_guarded(picture: Picture, pair: FlavorResource) -> bool:
     of_queues = _with_quota(picture, pair)
     is_of_cohort = any(
         flavor.name == pair.flavor
+        and r.name == pair.resource
+        and values.amount_or_zero(r.name, r.nominal_quota)
         for cohort in picture.cohorts
         for group in cohort.spec.resource_groups or ()
         for flavor in group.flavors
+        for r in flavor.resources
     )
     return not is_of_cohort and all(
         queue.metadata.annotation(names.CAPACITY_GUARD) == names.CAPACITY_GUARD_ENFORCE

@@ -235,6 +235,10 @@ class _Eyes:
         except errors.KubeError as error:
             self._miss(pictures.BROKEN_GLASS, error)
             return break_glass.Status()
+        except (KeyError, ValueError):
+            record = f"{settings.namespace}/{break_glass.RECORD}"
+            self.unseen[pictures.BROKEN_GLASS] = f"ConfigMap {record} cannot be read"
+            return break_glass.Status()
         for document in glass.taken_away:
             resource = resources.of_kind(document["apiVersion"], document["kind"])
             if resource is None or resource in self.unseen:
