@@ -7,6 +7,7 @@ policies trust can write these marks. See docs/adr/0214-what-is-let-run-outside-
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from admission.kube.api import Api, every_served
 from admission.kube.apply import Applied, Effect
 from admission.kube.resources import Resource
 from admission.objects import views
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import Workload, WorkloadSpec
 from admission.owners import injection, pod_group
 from admission.owners import pod as pod_owner
@@ -90,6 +93,7 @@ class Releaser:
         self._kinds = kinds
         self._clock = clock
         self._wait = wait
+        self._tolerations_by_queue: dict[str, tuple[views.Toleration, ...]] = {"": ()}
         self._since = clocks.to_wire(clock.now())
         self._deadline = clock.monotonic() + _REFUSED_SECONDS
 
@@ -225,12 +229,16 @@ class Releaser:
     def _marks(
         self, key: WorkloadKey, queue: str, pod_sets: tuple[str, ...]
     ) -> dict[str, Injection]:
-        """Return what an admission of a Workload would give each pod set, but for flavors."""
+        """Return what an admission of a Workload would give each pod set, but for flavors.
+
+        It gets the tolerations of all flavors of the queue, so that any of their nodes takes it.
+        """
         cluster_queue = self._cluster_queue(key.namespace, queue)
+        tolerations = self._tolerations(cluster_queue)
         return {
             pod_set: Injection(
                 node_selector={},
-                tolerations=(),
+                tolerations=tolerations,
                 labels=injection.labels_of(pod_set, queue, cluster_queue),
                 annotations={names.WORKLOAD_ANNOTATION: key.name},
             )
@@ -244,6 +252,25 @@ class Releaser:
         except errors.NotFoundError:
             return ""
         return str(local_queue["spec"].get("clusterQueue", ""))
+
+    def _tolerations(self, cluster_queue: str) -> tuple[views.Toleration, ...]:
+        """Return those of all flavors of a ClusterQueue, each once; none where they are unread."""
+        if cluster_queue not in self._tolerations_by_queue:
+            tolerations: dict[views.Toleration, None] = {}
+            with suppress(errors.ForbiddenError, errors.NotFoundError):
+                view = self._api.get(resources.CLUSTER_QUEUES, cluster_queue, into=ClusterQueue)
+                for group in view.spec.resource_groups or ():
+                    for flavor in group.flavors:
+                        tolerations |= dict.fromkeys(self._of_flavor(flavor.name))
+            self._tolerations_by_queue[cluster_queue] = tuple(tolerations)
+        return self._tolerations_by_queue[cluster_queue]
+
+    def _of_flavor(self, name: str) -> tuple[views.Toleration, ...]:
+        try:
+            flavor = self._api.get(resources.RESOURCE_FLAVORS, name, into=ResourceFlavor)
+        except errors.NotFoundError:
+            return ()
+        return tuple(flavor.spec.tolerations or ())
 
     def _sent(
         self,

@@ -25,7 +25,7 @@ _ADVICE: Final = (
     "you can run the command again: it does not repeat what is done. Your user needs the right to "
     "update the status of Workloads, to patch pods and owners, and for on and off to change "
     "webhook configurations and policies. While the webhook does not answer, begin with: "
-    "gpu-admission break-glass on"
+    "gpu-admission break-glass on --new-only"
 )
 _NAMESPACE: Final = frozenset({"namespace", "namespaces", "ns"})
 

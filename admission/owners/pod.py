@@ -385,14 +385,16 @@ def let_run(pod: views.Pod, since: str, injection_: Injection | None) -> patches
     """
     marks = {names.OUTSIDE_QUOTA: since}
     labels: dict[str, str | None] = {}
+    placing: dict[str, Any] = {}
     if injection_ is not None:
-        added, _ = injection.into_template(injection_, pod.metadata, pod.spec)
+        added, placing = injection.into_template(injection_, pod.metadata, pod.spec)
         marks = {**marks, **added["annotations"]}
         labels = dict(added["labels"])
     elif pod.metadata.label(names.MANAGED_LABEL):
         labels = {names.MANAGED_LABEL: None}
     metadata = {**_precondition(pod), "labels": labels, "annotations": marks}
-    return patches.merge({"metadata": metadata, "spec": {"schedulingGates": _foreign_gates(pod)}})
+    spec = {**placing, "schedulingGates": _foreign_gates(pod)}
+    return patches.merge({"metadata": metadata, "spec": spec})
 
 
 def charge_to(

@@ -57,6 +57,28 @@ def test_a_pod_that_is_let_run_is_charged_and_goes_on(restarts: bool) -> None:
     assert why.explain(world.store, "ml", "pod/first").notes == ()
 
 
+def test_what_is_let_run_tolerates_the_taints_of_all_flavors_of_its_queue() -> None:
+    world = full_world()
+    world.add(queued_job("train"))
+    world.settle()
+    world.store.patch(
+        resources.PODS,
+        "second",
+        patches.merge({"spec": {"tolerations": [{"key": "mine", "operator": "Exists"}]}}),
+        "ml",
+    )
+    assert let_run(world) == {"second", "train"}
+    job = world.store.get(resources.JOBS, "train", "ml")
+    pod = world.store.get(resources.PODS, "second", "ml")
+    for spec, keys in (
+        (pod["spec"], ["mine", names.GPU_RESOURCE]),
+        (job["spec"]["template"]["spec"], [names.GPU_RESOURCE]),
+    ):
+        tolerated = [toleration["key"] for toleration in spec["tolerations"]]
+        assert [key for key in tolerated if not key.startswith("node.kubernetes.io/")] == keys
+        assert "nodeSelector" not in spec
+
+
 def test_a_pod_that_is_let_run_goes_on_without_its_queue_and_is_charged_when_it_is_back() -> None:
     world = full_world()
     let_run(world)
