@@ -109,6 +109,15 @@ def started(cluster_queue: str) -> Event:
     return Event(NORMAL, "Started", f"Admitted by clusterQueue {cluster_queue}")
 
 
+def charged_outside(cluster_queue: str) -> Event:
+    """Return the event on an owner that an administrator let run and that is charged now."""
+    note = (
+        "An administrator let it run outside of quota: it is charged to ClusterQueue"
+        f" {cluster_queue}, even above its quota"
+    )
+    return Event(NORMAL, "Charged", note)
+
+
 def charged_running(cluster_queue: str) -> Event:
     """Return the event on an owner that gets another Workload while its pods run."""
     note = (

@@ -52,6 +52,9 @@ def test_a_pod_that_is_let_run_is_charged_and_goes_on(restarts: bool) -> None:
     assert world.admitted() == {"first", "second"}
     assert world.workloads()["second"].status.is_true(conditions.ADMITTED)
     assert usage(world) == 6
+    notes = {note for name, reason, note in world.events.recorded if reason == "Charged"}
+    told = "An administrator let it run outside of quota: it is charged to ClusterQueue gpus, even"
+    assert restarts or notes == {f"{told} above its quota"}
     (note,) = why.explain(world.store, "ml", "pod/second").notes
     assert note.startswith("an administrator let it run outside of quota at 2026-01-01T00:00:00Z")
     assert why.explain(world.store, "ml", "pod/first").notes == ()

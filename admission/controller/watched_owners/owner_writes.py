@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, Generic
 
-from admission.base import conditions, events, patches
+from admission.base import conditions, events, names, patches
 from admission.base.causes import MemberCounts
 from admission.base.clock import Clock
 from admission.base.conditions import PodsReadyReason, Text
@@ -590,7 +590,12 @@ class Owners(Generic[View, Document]):
             self._stuck.add(key, *map(stuck.cluster_queue, sought))
             return None
         status = statuses.reserve(workload, admit, self._runs_since(owner))
-        announced = (events.charged_running(admit.cluster_queue),)
+        is_let_run = bool(owner.view.metadata.annotation(names.OUTSIDE_QUOTA))
+        announced = (
+            events.charged_outside(admit.cluster_queue)
+            if is_let_run
+            else events.charged_running(admit.cluster_queue),
+        )
         return api_requests.set_workload_status(
             workload, WritePurpose.CHARGE_RUNNING, status, announced
         )
