@@ -24,7 +24,7 @@ from admission.base.conditions import Text, WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
-from admission.objects import queue_status, views
+from admission.objects import queue_status, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
@@ -1129,6 +1129,8 @@ def _of_local_queue(api: Api, subject: ExplainedObject) -> Answer:
         text, state = sentences.no_workload(), State.NO_WORKLOAD
     elif active.get("status") == "True":
         state = State.ACTIVE
+        if _is_unserved(api, subject.namespace, behind):
+            text, state = sentences.text(causes.NamespaceNotServed()), State.INACTIVE
     answer = _answer(subject, state, text, local=subject.name, cluster_queue=behind)
     notes = [_use_of(queue)]
     if text.reason == Code.CLUSTER_QUEUE_INACTIVE:
@@ -1140,6 +1142,17 @@ def _of_local_queue(api: Api, subject: ExplainedObject) -> Answer:
         notes=tuple(notes),
         waiting=queue.status.pending_workloads,
     )
+
+
+def _is_unserved(api: Api, namespace: str, cluster_queue: str) -> bool:
+    """Return whether a ClusterQueue does not select a namespace, as far as both may be read."""
+    try:
+        queue = api.get(resources.CLUSTER_QUEUES, cluster_queue, into=ClusterQueue)
+        labels = api.get(resources.NAMESPACES, namespace)["metadata"].get("labels") or {}
+    except errors.ApiError:
+        return False
+    selects = values.selector(queue.spec.namespace_selector)
+    return selects is None or not selects(labels)
 
 
 def _why_not_behind(api: Api, cluster_queue: str) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ _JOINS_SECONDS: Final = 120.0
 
 
 # ------------------------------------------------------------------------------ quota and nodes
+_MISSPELLED: Final = re.compile(names.MISSPELLED_GPU)
 
 
 def _nominal(picture: Picture) -> dict[FlavorResource, int]:
@@ -214,6 +215,7 @@ def _joined(
 
 def offered(picture: Picture) -> Iterator[DoctorFinding]:
     """The nodes of a flavor offer the resources for which queues have quota of it."""
+    yield from _misspelled(picture)
     for pair, promised in _nominal(picture).items():
         flavor = picture.flavors.get(pair.flavor)
         if flavor is None or not promised or not resources.is_device(pair.resource):
@@ -235,6 +237,21 @@ def offered(picture: Picture) -> Iterator[DoctorFinding]:
             else "check whether the device plugin runs on these nodes: kubectl get pods -A -o wide"
         )
         yield error("ResourceFlavor", pair.flavor, text, mend)
+
+
+def _misspelled(picture: Picture) -> Iterator[DoctorFinding]:
+    """Yield the ClusterQueues with quota of a GPU whose name nobody offers."""
+    for queue in picture.cluster_queues:
+        for group in queue.spec.resource_groups or ():
+            for resource in filter(_MISSPELLED.fullmatch, group.covered_resources):
+                yield error(
+                    "ClusterQueue",
+                    queue.metadata.name,
+                    f"it has quota of {resource}, which is misspelled: a GPU is "
+                    f"{names.GPU_RESOURCE}",
+                    f"correct it in spec.resourceGroups: kubectl edit clusterqueue "
+                    f"{queue.metadata.name}",
+                )
 
 
 def flavors_without_nodes(picture: Picture) -> Iterator[DoctorFinding]:

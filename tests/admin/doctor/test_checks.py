@@ -480,6 +480,15 @@ def a_flavor_in_use_is_being_deleted(broken: Broken) -> None:
     _ends(resources.RESOURCE_FLAVORS, names.RESOURCE_IN_USE)(broken)
 
 
+@fault(
+    "flavor-resources", ERROR, "research", "misspelled: a GPU is nvidia.com/gpu", "kubectl edit"
+)
+def a_queue_has_quota_of_a_misspelled_gpu(broken: Broken) -> None:
+    (group,) = broken.one(resources.CLUSTER_QUEUES)["spec"]["resourceGroups"]
+    group["coveredResources"].append("nvidia.com/gpus")
+    group["flavors"][0]["resources"].append({"name": "nvidia.com/gpus", "nominalQuota": "8"})
+
+
 @fault("local-queues", ERROR, "team/lost", "there is no ClusterQueue gone", "create the Cluster")
 def a_local_queue_leads_nowhere(broken: Broken) -> None:
     broken.objects[resources.LOCAL_QUEUES].append(make_local_queue("lost", "gone", "team"))
