@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from tests.builders.queues import make_cluster_queue, make_cohort, make_flavor, 
 from tests.clocks import FakeClock
 from tests.controlplane import waiting
 from tests.controlplane.nodes import make_gpu_node
-from tests.controlplane.rest import JSON_PATCH, Json
+from tests.controlplane.rest import JSON_PATCH, Json, RestError
 from tests.integration import snapshot
 from tests.integration.installed import KUEUE, Installed, run_command
 
@@ -113,12 +114,18 @@ def _changed(path: str, change: list[Json]) -> Prepare:
         before = system.api.get(at)
         system.api.patch(at, change, JSON_PATCH)
 
-        def undo() -> None:
+        def is_undone() -> bool:
             version = system.api.get(at)["metadata"]["resourceVersion"]
             before["metadata"]["resourceVersion"] = version
-            system.api.text("PUT", at, before)
+            try:
+                system.api.text("PUT", at, before)
+            except RestError as error:
+                if error.status != HTTPStatus.CONFLICT:
+                    raise
+                return False  # the controller has mended it meanwhile
+            return True
 
-        return undo
+        return lambda: waiting.until(is_undone, what="it is as it was")
 
     return prepare
 
