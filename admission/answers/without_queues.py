@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from admission.answers import quota_use
 from admission.base import names, quantity
-from admission.base.events import is_stop
+from admission.base.events import goes_on, is_stop
 from admission.base.names import FlavorName, FlavorResource, ResourceName, WorkloadKey
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
@@ -169,10 +169,6 @@ def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> L
     return max(events, key=_order, default=None)
 
 
-_GOES_ON: Final = frozenset({"Admitted", "Completed", "Started"})
-"""Reasons of events that say of an object that it was not stopped for good."""
-
-
 def last_stop(api: Api, namespace: str, name: str, kinds: AbstractSet[str]) -> LastEvent | None:
     """Return the last event that said why an object of a name was stopped.
 
@@ -191,10 +187,10 @@ def last_stop(api: Api, namespace: str, name: str, kinds: AbstractSet[str]) -> L
     events = (
         event
         for event in _events(api, namespace, "name", name)
-        if event.kind in kinds and (is_stop(event.reason) or event.reason in _GOES_ON)
+        if event.kind in kinds and (is_stop(event.reason) or goes_on(event.reason))
     )
     last = max(events, key=_order, default=None)
-    return None if last is None or last.reason in _GOES_ON else last
+    return None if last is None or goes_on(last.reason) else last
 
 
 def _events(api: Api, namespace: str, key: str, value: str) -> Iterator[LastEvent]:

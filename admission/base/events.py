@@ -173,6 +173,14 @@ def is_stop(reason: str) -> bool:
     return reason in _STOPS or reason.startswith(_EVICTED_DUE_TO)
 
 
+_GOES_ON: Final = frozenset({"Admitted", "Completed", "Started"})
+
+
+def goes_on(reason: str) -> bool:
+    """Return whether the reason of an event says that something runs, or has run to its end."""
+    return reason in _GOES_ON
+
+
 def stopped(message: str) -> Event:
     """Return the event on an owner when it is stopped: deleted or suspended."""
     return Event(NORMAL, "Stopped", message)

@@ -181,6 +181,15 @@ def test_of_a_pod_that_is_gone_the_last_event_says_why(store: Store, typed: str)
     )
 
 
+@pytest.mark.parametrize("reason", ["Started", "Admitted", "Completed"])
+def test_of_what_went_on_after_it_was_stopped_no_stop_is_told(store: Store, reason: str) -> None:
+    add_event(store, "train", "Stopped", PREEMPTED, "2026-01-01T00:02:00", "Job")
+    add_event(store, "train", reason, "It goes on.", "2026-01-01T00:10:00", "Job")
+    with pytest.raises(SubjectError) as failed:
+        subjects.find(store, "ml", "job/train")
+    assert "Lost its quota" not in str(failed.value)
+
+
 def test_of_an_owner_that_is_gone_the_last_event_says_so_too(store: Store) -> None:
     add_event(store, "train", "Stopped", "Preempted by hand", "2026-01-01T00:02:00", "Job")
     with pytest.raises(SubjectError, match=r"job train is gone; it was told at .*by hand"):

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.base import names
+from admission.base import conditions, names
 from admission.objects import reviewed_pod, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort, CohortSpec
@@ -633,6 +633,21 @@ def test_others_are_told_of_only_where_a_pod_does_not_fit_now(
     cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
     found = [text for text in warnings(cluster) if text.startswith("May wait:")]
     assert bool(found) is waits
+
+
+@pytest.mark.parametrize("waiting", [0, 3])
+def test_a_guard_that_holds_a_queue_is_no_reason_to_say_that_too_little_is_free(
+    waiting: int,
+) -> None:
+    short = {"type": conditions.CAPACITY_SUFFICIENT, "status": "False"}
+    queue = cluster_queue_view(
+        {"a": {GPU: "8"}},
+        annotations={names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE},
+        status={**status(0, pending=waiting), "conditions": [short]},
+    )
+    texts = [text for text in warnings(make_world(queue)) if text.startswith("May wait:")]
+    assert len(texts) == (1 if waiting else 0)
+    assert not any("less is free" in text for text in texts)
 
 
 NO_CLASS = (

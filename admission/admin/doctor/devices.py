@@ -39,7 +39,6 @@ _JOINS_SECONDS: Final = 120.0
 
 
 # ------------------------------------------------------------------------------ quota and nodes
-_MISSPELLED: Final = re.compile(names.MISSPELLED_GPU)
 
 
 def _nominal(picture: Picture) -> dict[FlavorResource, int]:
@@ -243,7 +242,9 @@ def _misspelled(picture: Picture) -> Iterator[DoctorFinding]:
     """Yield the ClusterQueues with quota of a GPU whose name nobody offers."""
     for queue in picture.cluster_queues:
         for group in queue.spec.resource_groups or ():
-            for resource in filter(_MISSPELLED.fullmatch, group.covered_resources):
+            for resource in group.covered_resources:
+                if not re.fullmatch(names.MISSPELLED_GPU, resource):
+                    continue
                 yield error(
                     "ClusterQueue",
                     queue.metadata.name,

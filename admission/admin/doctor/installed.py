@@ -166,9 +166,10 @@ def glass(picture: Picture) -> Iterator[DoctorFinding]:
         yield warning(
             "Cluster",
             "of the kubeconfig",
-            f"an administrator let {count} run outside of quota: {shown(picture.glass.outside)}",
-            "its queue is charged, and others wait until it ends; see: gpu-admission break-glass "
-            "status",
+            f"pods and owners that an administrator let run outside of quota: {count} "
+            f"({shown(picture.glass.outside)})",
+            "their queues are charged, and others may wait until they end; list all: "
+            "gpu-admission break-glass status",
         )
 
 

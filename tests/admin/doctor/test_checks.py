@@ -142,7 +142,13 @@ def the_glass_is_broken(broken: Broken) -> None:
     broken.more["glass"] = break_glass.Status(since="2026-03-01T11:00:00Z")
 
 
-@fault("break-glass", WARNING, "of the kubeconfig", "let 2 run outside of quota: ml/a", "status")
+@fault(
+    "break-glass",
+    WARNING,
+    "of the kubeconfig",
+    "run outside of quota: 2 (ml/a, ml/job/b)",
+    "status",
+)
 def an_administrator_let_pods_run(broken: Broken) -> None:
     broken.more["glass"] = break_glass.Status(outside=("ml/a", "ml/job/b"))
 
