@@ -35,7 +35,7 @@ from admission.objects import execution_times, run_times
 from admission.reasons.next_steps import Code
 from admission.scheduling import model, podsets, starts
 from admission.scheduling.decisions import Wait
-from admission.scheduling.hierarchy import CohortHierarchy, CohortNode, QueueNode
+from admission.scheduling.hierarchy import CohortHierarchy, QueueNode
 from admission.scheduling.model import FlavorQuotas, QueueingStrategy, ResourceGroup, ResourceQuota
 from admission.scheduling.overview import CohortOverview, Overview, QueueOverview
 from admission.scheduling.pending import Pending, PendingSnapshot
@@ -199,9 +199,7 @@ def waiting_for_unlimited(read: Read, queues: Iterable[Queue]) -> frozenset[Work
         if node is None or node.name in endless or _limit_of(read, holder) is not None:
             continue
         root = node.root()
-        endless |= (
-            {leaf.name for leaf in root.leaves()} if isinstance(root, CohortNode) else {node.name}
-        )
+        endless |= {leaf.name for leaf in root.leaves()}
     return frozenset(
         place.key
         for queue in queues
@@ -385,7 +383,7 @@ def _has_all_quota(read: Read, key: WorkloadKey) -> bool:
     value = read.values[key]
     node = read.forest.queues[ClusterQueueName(read.cluster_queue_of(*value.queue))]
     root = node.root()
-    leaves = root.leaves() if isinstance(root, CohortNode) else (node,)
+    leaves = root.leaves()
     return not any(
         condition.type == conditions.CAPACITY_SUFFICIENT and condition.status == "False"
         for leaf in leaves

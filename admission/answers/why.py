@@ -1049,7 +1049,7 @@ def _without_node(
     """
     resources_ = {resource for amounts in requests for resource in amounts}
     root = node.root()
-    leaves = root.leaves() if isinstance(root, CohortNode) else (node,)
+    leaves = root.leaves()
     for name in sorted(leaf.name for leaf in leaves if leaf.name in read.queues):
         listed = read.queues[name].status.without_node
         for pair, amount_held in queue_status.without_node(listed).items():

@@ -9,7 +9,7 @@ from admission.base.causes import Shortage
 from admission.base.names import FlavorResource, PodSetName, ResourceName
 from admission.scheduling import quota
 from admission.scheduling.heads import Head
-from admission.scheduling.hierarchy import CohortNode, QueueNode
+from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.nomination import NominatedHead
 from admission.scheduling.snapshot import Holders, Snapshot
 
@@ -43,7 +43,7 @@ def _reclaimable(snapshot: Snapshot, queue: QueueNode, shortage: Shortage) -> in
     fr = FlavorResource(shortage.flavor, shortage.resource)
     borrowed = snapshot.borrowed.get((id(root), fr))
     if borrowed is None:
-        leaves = root.leaves() if isinstance(root, CohortNode) else (queue,)
+        leaves = root.leaves()
         borrowed = snapshot.borrowed[id(root), fr] = quota.borrowed_by(leaves, fr)
     available = max(0, quota.available(queue, fr))
     return max(0, available + quota.reclaimable(queue, fr, borrowed) - shortage.available)
@@ -58,7 +58,7 @@ def _holders(snapshot: Snapshot, queue: QueueNode, shortage: Shortage) -> Holder
     fr = FlavorResource(shortage.flavor, shortage.resource)
     holders = snapshot.holders.get((id(root), fr))
     if holders is None:
-        leaves = root.leaves() if isinstance(root, CohortNode) else (queue,)
+        leaves = root.leaves()
         usage = [
             (leaf.name, leaf.usage.get(fr, 0) - snapshot.held_back.get((leaf.name, fr), 0))
             for leaf in leaves

@@ -10,6 +10,8 @@ Source: kueue pkg/cache/hierarchy and pkg/cache/scheduler (resource_node.go, coh
 from collections.abc import Iterable, Iterator
 from itertools import count
 
+from typing_extensions import override
+
 from admission.base import amount
 from admission.base.names import (
     ClusterQueueName,
@@ -82,6 +84,10 @@ class QuotaNode:
             node = node.parent
         return node
 
+    def leaves(self) -> Iterator["QueueNode"]:
+        """Yield every ClusterQueue of the subtree."""
+        raise NotImplementedError
+
     def derive_guaranteed(self) -> None:
         """Set what is never lent: the subtree's quota above the lending limit."""
         self.guaranteed = {
@@ -138,6 +144,10 @@ class QueueNode(QuotaNode):
         self.spec = spec
         self.group_of: dict[str, ResourceGroup] = {}
 
+    @override
+    def leaves(self) -> Iterator["QueueNode"]:
+        yield self
+
     def path(self) -> str:
         """Return ``/root/.../cohort/queue``, as preemption messages show it."""
         names = [self.name, *(node.name for node in self.ancestors())]
@@ -169,8 +179,8 @@ class CohortNode(QuotaNode):
         yield from self.cohorts.values()
         yield from self.queues.values()
 
+    @override
     def leaves(self) -> Iterator[QueueNode]:
-        """Yield every ClusterQueue of the subtree."""
         yield from self.queues.values()
         for cohort in self.cohorts.values():
             yield from cohort.leaves()

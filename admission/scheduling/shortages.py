@@ -1,6 +1,6 @@
 """What pod sets ask for in each flavor of a ClusterQueue, beside what there is."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from admission.base.causes import BorrowingLimit, Shortage
 from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
@@ -81,9 +81,9 @@ def _shortage(
         limit=quota.potential(node, fr),
         nominal=quota.nominal(node, fr),
         withheld=quota.withheld(node, fr),
-        holders=_holders(node, fr, node.root() if limiting is None else limiting),
+        holders=_holders(node.root() if limiting is None else limiting, fr),
         borrowing_limit=None if limiting is None else _borrowing_limit(limiting, fr),
-        reclaimable=quota.reclaimable(node, fr, quota.borrowed_by(_leaves(node), fr)),
+        reclaimable=quota.reclaimable(node, fr, quota.borrowed_by(node.root().leaves(), fr)),
     )
 
 
@@ -94,15 +94,7 @@ def _borrowing_limit(limiting: QuotaNode, fr: FlavorResource) -> BorrowingLimit:
     return BorrowingLimit(limiting.name, isinstance(limiting, CohortNode), limit)
 
 
-def _leaves(node: QueueNode) -> Iterable[QueueNode]:
-    root = node.root()
-    return root.leaves() if isinstance(root, CohortNode) else (node,)
-
-
-def _holders(
-    node: QueueNode, fr: FlavorResource, below: QuotaNode
-) -> tuple[tuple[ClusterQueueName, int], ...]:
-    leaves = below.leaves() if isinstance(below, CohortNode) else (node,)
-    using = ((leaf.name, leaf.usage.get(fr, 0)) for leaf in leaves)
+def _holders(below: QuotaNode, fr: FlavorResource) -> tuple[tuple[ClusterQueueName, int], ...]:
+    using = ((leaf.name, leaf.usage.get(fr, 0)) for leaf in below.leaves())
     positive = (pair for pair in using if pair[1] > 0)
     return tuple(sorted(positive, key=lambda pair: (-pair[1], pair[0])))
