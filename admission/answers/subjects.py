@@ -1,12 +1,12 @@
 """What is asked about: ``[KIND/]NAME`` as people type it, and the object that it names."""
 
-import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from admission.answers import without_queues
+from admission.answers.spelling import similar
 from admission.base import conditions, names
 from admission.base.errors import AdmissionError
 from admission.base.json_answers import ErrorCode
@@ -320,9 +320,7 @@ _LIKELY: Final = (
 _WAITING: Final = (resources.PODS, resources.JOBS, resources.DEPLOYMENTS, resources.WORKLOADS)
 """Kinds that are looked for in other namespaces."""
 _MOST_NAMES: Final = 500
-_MOST_SIMILAR: Final = 3
-_LIKE: Final = 0.8
-"""How much alike two names are of which one may be meant by the other: kim1 is not kim2."""
+_NAMESPACES_SHOWN: Final = 3
 
 
 def _listed(api: Api, namespace: str, among: Iterable[Resource]) -> Iterator[str]:
@@ -345,7 +343,9 @@ def _elsewhere(api: Api, name: str, among: Iterable[Resource]) -> str:
         if not resource.namespaced:
             continue
         try:
-            page = api.list(resource, field_selector=f"metadata.name={name}", limit=_MOST_SIMILAR)
+            page = api.list(
+                resource, field_selector=f"metadata.name={name}", limit=_NAMESPACES_SHOWN
+            )
         except errors.ApiError:
             continue  # it is not served, or not all may be listed
         namespaces = sorted(document["metadata"]["namespace"] for document in page.items)
@@ -353,12 +353,6 @@ def _elsewhere(api: Api, name: str, among: Iterable[Resource]) -> str:
             where = " or ".join(f"-n {namespace}" for namespace in namespaces)
             return f"there is a {resource.kind} of that name elsewhere: {where}; "
     return ""
-
-
-def similar(name: str, candidates: Iterable[str]) -> str:
-    """Return ``did you mean train or train-2? ``; empty where no name is similar."""
-    matches = difflib.get_close_matches(name, sorted(set(candidates)), _MOST_SIMILAR, _LIKE)
-    return f"did you mean {' or '.join(matches)}? " if matches else ""
 
 
 def _typed(resource: Resource) -> str:

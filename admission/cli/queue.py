@@ -10,7 +10,7 @@ import click
 from admission.answers import estimates, owning, quota_use, waiting
 from admission.answers.cluster import Read
 from admission.answers.estimates import Starts
-from admission.answers.subjects import similar
+from admission.answers.spelling import similar
 from admission.answers.waiting import Place, Queue
 from admission.base import durations, names, quantity
 from admission.base.json_answers import ErrorCode

@@ -10,7 +10,7 @@ import click
 from admission.answers import cluster, node_groups, quota_use
 from admission.answers.node_groups import DomainAmount, GroupedNodes
 from admission.answers.quota_use import CohortUse, Line, LocalLine, LocalUse, Use, Waiting
-from admission.answers.subjects import similar
+from admission.answers.spelling import similar
 from admission.base import amount, names, quantity
 from admission.base.json_answers import ErrorCode
 from admission.cli import asking, clusters, named, output, tables

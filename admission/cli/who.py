@@ -11,7 +11,7 @@ from admission.answers import cluster, holders, owning, quota_use, waiting
 from admission.answers.cluster import Read
 from admission.answers.holders import HeldQuota, Holder
 from admission.answers.quota_use import NodeGpus
-from admission.answers.subjects import similar
+from admission.answers.spelling import similar
 from admission.answers.waiting import Place
 from admission.base import clock, names, quantity
 from admission.base.json_answers import ErrorCode

@@ -118,3 +118,6 @@ def test_a_question_imports_nothing_slow_before_its_first_request(
         for one in imported
         if one.startswith(("admission.config", "admission.controller", "admission.admin"))
     ]
+    assert ("admission.answers.subjects" in imported) == (name == "why"), (
+        "only why takes any object by its name"
+    )

@@ -1,6 +1,7 @@
 """The catalogue: cost of (product, profile), lookups by any name, checks at load."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from admission.base.errors import InvalidValueError
 from admission.gpu import catalogue as catalogues
 from admission.gpu.catalogue import UnknownProductError, UnknownProfileError
-from admission.gpu.products import Cost
+from admission.gpu.products import Cost, Product
 from tests.gpu.builders import CATALOGUE, GIB
 
 
@@ -129,6 +130,21 @@ def test_req_03_an_override_replaces_and_adds_products():
     assert catalogue.cost("T4").memory_bytes == 15 * GIB
     assert catalogue.cost("NVIDIA-X1").memory_bytes == 32 * GIB
     assert catalogue.version == f"{CATALOGUE.version}+site"
+
+
+def test_req_03_the_table_of_the_package_passes_the_checks_that_loading_it_leaves_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert catalogues.from_document(catalogues.builtin_document()) == CATALOGUE
+    checked: list[str] = []
+
+    def check(product: Product) -> Iterator[str]:
+        checked.append(product.name)
+        yield from ()
+
+    monkeypatch.setattr(catalogues, "check_product", check)
+    catalogues.load({"products": [{"id": "X1", "memoryGb": 32}]})
+    assert checked == ["X1"]
 
 
 def break_document(path: tuple[Any, ...], value: object) -> dict[str, Any]:
