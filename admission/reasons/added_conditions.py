@@ -79,6 +79,26 @@ NEEDS_QUOTA: Final = "quota is"
 ANOTHER_WORKLOAD: Final = "another workload"
 
 
+def stopped_for(needs: str, preemptor: str, *, comes_back: bool, namespace: str) -> str:
+    """Return what is said on an owner or pod that is stopped because it is preempted.
+
+    Args:
+        needs: as for `preemption_notice`.
+        preemptor: as for `preemption_notice`.
+        comes_back: whether the owner starts again by itself; a pod without an owner does not.
+        namespace: of the owner.
+    """
+    next_step = (
+        "It starts again by itself when it gets quota"
+        if comes_back
+        else "It does not come back by itself: create it again"
+    )
+    return (
+        f"Stopped: its {needs} needed by {preemptor}. {next_step}. Who holds quota:"
+        f" kubectl gpu who -n {namespace}"
+    )
+
+
 def ranked(name: str, priority: int) -> str:
     """Return the name of a preemptor with its priority.
 

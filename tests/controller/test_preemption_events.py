@@ -74,6 +74,43 @@ def test_who_needs_no_victim_is_told_of_none() -> None:
     assert told(world) == []
 
 
+def test_a_preempted_job_is_told_in_plain_words_for_whom_it_stops_and_that_it_comes_back() -> None:
+    world = ordered_world(quota=2)
+    world.store.create(
+        resources.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "urgent"}, "value": 9}
+    )
+    test_jobs.started(world, queued_job("low"))
+    world.add(queued_job("high", labels={names.PRIORITY_CLASS_LABEL: "urgent"}))
+    world.settle()
+    note = (
+        "Stopped: its GPUs are needed by ml/high (priority 9). It starts again by itself when"
+        " it gets quota. Who holds quota: kubectl gpu who -n ml"
+    )
+    assert stops(world) == [("low", note)]
+
+
+def test_a_preempted_pod_without_an_owner_is_told_that_it_does_not_come_back() -> None:
+    world = ordered_world(quota=2)
+    world.store.create(
+        resources.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "urgent"}, "value": 9}
+    )
+    world.add_pod("low", gpus=2)
+    world.settle()
+    world.set_phase("low", "Running")
+    world.settle()
+    world.add(queued_job("high", labels={names.PRIORITY_CLASS_LABEL: "urgent"}))
+    world.settle()
+    note = (
+        "Stopped: its GPUs are needed by ml/high (priority 9). It does not come back by itself:"
+        " create it again. Who holds quota: kubectl gpu who -n ml"
+    )
+    assert stops(world) == [("low", note)]
+
+
+def stops(world: World) -> list[tuple[str, str]]:
+    return [(name, note) for name, reason, note in world.events.recorded if reason == "Stopped"]
+
+
 @pytest.mark.parametrize("may_list_all", [True, False])
 def test_a_preempted_owner_is_told_for_whom_as_far_as_its_user_may_read(
     may_list_all: bool,

@@ -75,7 +75,7 @@ def test_a_pod_is_followed_by_its_name_from_admission_to_eviction(system: Instal
     assert evicted["reason"] == "Preempted"
     assert evicted["preempted_by"].startswith(f"{team}/pod-winner-")
     assert evicted["preempted_by_cluster_queue"] == team
-    assert stopped["message"].startswith("Preempted to accommodate a workload")
+    assert stopped["message"].startswith(f"Stopped: its GPUs are needed by {team}/winner ")
 
 
 def test_an_api_server_that_is_away_is_told_once_by_each_process_with_the_cause(

@@ -12,6 +12,7 @@ from admission.base import clock as clocks
 from admission.base import conditions, events
 from admission.base.clock import Clock
 from admission.base.conditions import EvictionReason, Text
+from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.controller.devices.capacity import is_gpu
 from admission.controller.devices.fitting import Fitting
@@ -35,7 +36,8 @@ from admission.objects.workload import Workload
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
-from admission.reasons import added_conditions, sentences
+from admission.owners.lifecycle import Next
+from admission.reasons import added_conditions, kueue, sentences
 from admission.scheduling.decisions import Wait
 
 _DRAIN: Final = "HoldAndDrain"
@@ -213,24 +215,48 @@ class Notices:
         if is_ours and outcome.result is Result.REFUSED:
             self._refused.add(key)
 
+    def stopped(self, step: Next, view: views.Object, workload: Workload | None) -> Event:
+        """Return the event on an owner or pod that is stopped.
+
+        Args:
+            step: why it is stopped.
+            view: the owner or pod.
+            workload: its Workload; None where there is none.
+        """
+        if workload is None or step.reason != _PREEMPTED:
+            return events.stopped(step.message)
+        is_lone_pod = isinstance(view, views.Pod) and view.metadata.controller() is None
+        return events.stopped(
+            added_conditions.stopped_for(
+                *self._preemption(workload),
+                comes_back=not is_lone_pod,
+                namespace=workload.metadata.namespace,
+            )
+        )
+
     def forget(self, key: WorkloadKey) -> None:
         """Take that the owner of a key is not to be stopped, or is gone."""
         self._refused.discard(key)
 
     def _text(self, subject: str, workload: Workload, end: datetime) -> Text:
         """Return the notice for a Workload or its pod until it is stopped."""
+        return added_conditions.preemption_notice(
+            subject, _time(end, _since(workload)), *self._preemption(workload)
+        )
+
+    def _preemption(self, workload: Workload) -> tuple[str, str]:
+        """Return what of a preempted Workload is needed, and by whom."""
         preemptors = self._preemptors_of(workload.key())
         preemptor = self._workloads.get(preemptors[0][0]) if len(preemptors) == 1 else None
         needs = any(map(is_gpu, _held(workload)))
-        return added_conditions.preemption_notice(
-            subject,
-            _time(end, _since(workload)),
+        return (
             added_conditions.NEEDS_GPUS if needs else added_conditions.NEEDS_QUOTA,
             _named(preemptor),
         )
 
 
 _POD: Final = "pod"
+_PREEMPTED: Final = kueue.stopped_by_eviction(EvictionReason.PREEMPTED, "").reason
 
 
 def _held(workload: Workload) -> Iterator[str]:

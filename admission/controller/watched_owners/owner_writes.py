@@ -713,7 +713,7 @@ class Owners(Generic[View, Document]):
             return self.notices.next_request(key, owner, workload, end)
         if not self.brake.holds(key, owner.view, workload):
             self._events.held_back(key, owner.view, None)
-            return self._stop(key, owner, step)
+            return self._stop(key, owner, step, workload)
         why = Text(step.reason, step.message)
         announced = events.stop_held_back(self.brake.text(why))
         if workload is not None:
@@ -721,11 +721,13 @@ class Owners(Generic[View, Document]):
         self._events.held_back(key, owner.view, announced)
         return None
 
-    def _stop(self, key: WorkloadKey, owner: Owner, step: Next) -> ApiRequest | None:
+    def _stop(
+        self, key: WorkloadKey, owner: Owner, step: Next, workload: Workload | None
+    ) -> ApiRequest | None:
         """Suspend an owner, or say on it why it is deleted, and then delete it."""
         restores, terminates = owner.restores(), owner.terminates()
         if restores is not None:
-            announced = (events.stopped(step.message),)
+            announced = (self.notices.stopped(step, owner.view, workload),)
             return self._patch(
                 key, owner, WritePurpose.STOP_OWNER, restores.suspend(), announced=announced
             )
@@ -733,7 +735,7 @@ class Owners(Generic[View, Document]):
             return None
         changes = terminates.termination(Text(step.reason, step.message), self._clock.now())
         if changes is None or self._kind.key_of(owner.view) in self._unmarkable:
-            stopped = events.stopped(step.message)
+            stopped = self.notices.stopped(step, owner.view, workload)
             return owner_requests.delete(
                 key, self.resource, owner.view, self.integration.answer, stopped
             )

@@ -640,7 +640,9 @@ class PodGroups(Owners[Any, views.PodDocument]):
         return (pod for pod in owner.to_stop() if pod.metadata.uid not in self._deleting)
 
     @override
-    def _stop(self, key: WorkloadKey, owner: Owner, step: Next) -> ApiRequest | None:
+    def _stop(
+        self, key: WorkloadKey, owner: Owner, step: Next, workload: Workload | None
+    ) -> ApiRequest | None:
         """Write the reason on each running pod, and then delete it."""
         if not isinstance(owner, PodGroupOwner):
             return None
@@ -652,7 +654,9 @@ class PodGroups(Owners[Any, views.PodDocument]):
                 return self._on_pod(
                     key, pod, WritePurpose.MARK_OWNER, changes, subresource="status"
                 )
-        return self._delete_pod(key, pods[0], events.stopped(step.message)) if pods else None
+        if not pods:
+            return None
+        return self._delete_pod(key, pods[0], self.notices.stopped(step, pods[0], workload))
 
     def _on_pod(
         self,
