@@ -1,9 +1,9 @@
 """Every event that this program writes: its type, reason and text.
 
 Who reports an event, and about which object, is elsewhere; `Events` takes it. Reasons and texts
-that Kueue has too are Kueue's, but what a preempted owner is told (ADR 0067). Source: kueue pkg/controller/jobframework/reconciler.go,
-pkg/controller/core/workload_controller.go, pkg/scheduler/scheduler.go and
-pkg/scheduler/preemption/preemption.go.
+that Kueue has too are Kueue's, but what an owner is told that is stopped (ADR 0067). Source: kueue
+pkg/controller/jobframework/reconciler.go, pkg/controller/core/workload_controller.go,
+pkg/scheduler/scheduler.go and pkg/scheduler/preemption/preemption.go.
 """
 
 from collections.abc import Mapping

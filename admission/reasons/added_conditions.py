@@ -3,7 +3,8 @@
 They stand on Workloads, ClusterQueues, pods and owners. Why something waits is said by `people`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from admission.base import names
@@ -88,15 +89,37 @@ def stopped_for(needs: str, preemptor: str, *, comes_back: bool, namespace: str)
         comes_back: whether the owner starts again by itself; a pod without an owner does not.
         namespace: of the owner.
     """
-    next_step = (
-        "It starts again by itself when it gets quota"
-        if comes_back
-        else "It does not come back by itself: create it again"
-    )
     return (
-        f"Stopped: its {needs} needed by {preemptor}. {next_step}. Who holds quota:"
+        f"Stopped: its {needs} needed by {preemptor}. {_afterwards(comes_back)}. Who holds quota:"
         f" kubectl gpu who -n {namespace}"
     )
+
+
+def stopped(why: Text, *, comes_back: bool) -> str:
+    """Return what is said on an owner or pod that is stopped for another reason than preemption.
+
+    Args:
+        why: reason and message as a pod says them in its condition.
+        comes_back: as for `stopped_for`.
+    """
+    if why == kueue.NAMED_WORKLOAD_MISSING:
+        return "Stopped: the Workload that it names does not exist, so it has no quota"
+    verdict = _STOPS.get(why)
+    return why.message if verdict is None else f"{verdict}. {_afterwards(comes_back)}"
+
+
+_STOPS: Final[Mapping[Text, str]] = MappingProxyType(
+    {
+        kueue.STOPPED_NOT_ADMITTED: "Stopped: it ran without quota",
+        kueue.OTHER_COUNT: "Stopped: it asks for another number of pods than was admitted",
+    }
+)
+
+
+def _afterwards(comes_back: bool) -> str:
+    if comes_back:
+        return "It starts again by itself when it gets quota"
+    return "It does not come back by itself: create it again"
 
 
 def ranked(name: str, priority: int) -> str:

@@ -350,6 +350,8 @@ def test_a_job_that_its_user_starts_without_quota_is_suspended_again():
     change(world, suspend=False)
     world.settle()
     assert not is_running(world)
+    note = "Stopped: it ran without quota. It starts again by itself when it gets quota"
+    assert ("train", "Stopped", note) in world.events.recorded
 
 
 def test_a_job_that_its_user_starts_just_as_it_is_admitted_starts_anew():

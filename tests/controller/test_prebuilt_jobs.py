@@ -19,6 +19,7 @@ from tests.builders.workloads import make_pod_set, make_workload
 from tests.controller.world import WORKLOAD_KIND, World, ready_world
 
 NAMED = {names.PREBUILT_WORKLOAD: "wl"}
+MISSING = "Stopped: the Workload that it names does not exist, so it has no quota"
 NOT_FOUND = 'Prebuilt workload "ml/wl" not found'
 
 
@@ -130,7 +131,7 @@ def test_a_job_that_runs_without_the_workload_it_names_is_stopped() -> None:
     world.add(naming(suspend=False))
     world.settle()
     assert not is_running(world)
-    assert told(world, "Stopped") == ["missing workload"]
+    assert told(world, "Stopped") == [MISSING]
     assert stored(world) == {}
 
 
@@ -292,7 +293,7 @@ def test_a_deleted_workload_stops_its_job_first_and_another_is_awaited() -> None
     assert not is_running(world)
     report(world, active=0)
     assert stored(world) == {}
-    assert told(world, "Stopped") == ["missing workload"]
+    assert told(world, "Stopped") == [MISSING]
     assert told(world, "PrebuiltWorkloadNotFound") == [NOT_FOUND]
     world.add(prebuilt())
     world.settle()
@@ -369,7 +370,7 @@ def test_a_running_job_that_changes_its_count_is_stopped_for_want_of_a_workload(
     assert finished(world) == OUT_OF_SYNC
     assert not is_running(world)
     report(world, active=0)
-    assert told(world, "Stopped") == ["missing workload"]
+    assert told(world, "Stopped") == [MISSING]
     assert told(world, "DeletedWorkload") == []
     assert set(stored(world)) == {"wl"}
 

@@ -144,7 +144,11 @@ def test_a_pod_that_runs_without_the_workload_it_names_is_stopped() -> None:
     world.store.delete(resources.WORKLOADS, "wl", "ml")
     world.settle()
     assert not exists(world)
-    assert ("one", "Stopped", "missing workload") in world.events.recorded
+    assert (
+        "one",
+        "Stopped",
+        "Stopped: the Workload that it names does not exist, so it has no quota",
+    ) in world.events.recorded
 
 
 def test_a_pod_of_the_same_name_that_names_the_same_workload_can_be_stopped_again() -> None:

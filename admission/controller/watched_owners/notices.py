@@ -223,9 +223,10 @@ class Notices:
             view: the owner or pod.
             workload: its Workload; None where there is none.
         """
-        if workload is None or step.reason != _PREEMPTED:
-            return events.stopped(step.message)
         is_lone_pod = isinstance(view, views.Pod) and view.metadata.controller() is None
+        if workload is None or step.reason != _PREEMPTED:
+            why = Text(step.reason, step.message)
+            return events.stopped(added_conditions.stopped(why, comes_back=not is_lone_pod))
         return events.stopped(
             added_conditions.stopped_for(
                 *self._preemption(workload),
