@@ -237,7 +237,7 @@ def _said(read: Read, view: Workload) -> Text:
         return Text("", "")
     queue = _queue_of(read, view)
     text = sentences.text(reading.of_condition(condition.reason, condition.message), queue)
-    node = read.forest.queues.get(ClusterQueueName(queue))
+    node = read.admitting.queues.get(ClusterQueueName(queue))
     if node is None:
         return text
     text = with_flavors(node, text, condition.message)

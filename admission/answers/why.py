@@ -18,6 +18,7 @@ from admission.answers import cluster, quota_use, shortages, subjects, waiting, 
 from admission.answers.cluster import Wanted
 from admission.answers.subjects import ExplainedObject
 from admission.answers.without_queues import FlavorRequest, LastEvent
+from admission.base import amount as amounts
 from admission.base import causes, clock, conditions, names, quantity, structs
 from admission.base.causes import MemberCounts, Shortage
 from admission.base.conditions import Text, WaitReason
@@ -802,7 +803,7 @@ def _with_numbers(
     tree_of = answer.cluster_queue if is_told else ""
     lists = Wanted(namespace=answer.namespace, workloads=False, tree_of=tree_of)
     read = cluster.relate(cluster.read(api, lists))
-    node = read.forest.queues.get(names.ClusterQueueName(answer.cluster_queue))
+    node = read.admitting.queues.get(names.ClusterQueueName(answer.cluster_queue))
     view = read.queues.get(answer.cluster_queue)
     if node is None or view is None:
         answer = replace(answer, missing=read.missing)
@@ -825,7 +826,8 @@ def _with_numbers(
     if answer.reason not in _OF_QUOTA:
         return answer
     shorts = shortages.of_workload(node, _AS_WORKLOAD(workload))
-    numbers = tuple(map(_numbers, shorts))
+    uncounted = {pair for queue, pair in read.uncounted if queue == answer.cluster_queue}
+    numbers = tuple(_numbers(short, uncounted) for short in shorts)
     sick = _sick(view.status.conditions, {short.flavor for short in shorts})
     answer = replace(answer, notes=(*answer.notes, *sick))
     pending = view.status.pending_workloads or 0
@@ -981,14 +983,21 @@ def _use_of(queue: LocalQueue) -> str:
     return f"LocalQueue {queue.metadata.name} holds {amounts}; {waits} in it"
 
 
-def _numbers(short: Shortage) -> Numbers:
+def _numbers(short: Shortage, uncounted: AbstractSet[FlavorResource]) -> Numbers:
+    """Return the numbers of one resource in one flavor.
+
+    Args:
+        short: what is asked for, and what there is.
+        uncounted: of what it is not known how much exists, and no more is given.
+    """
+    is_counted = (short.flavor, short.resource) not in uncounted
     return Numbers(
         flavor=short.flavor,
         resource=short.resource,
         asks=short.requested,
-        free=short.available,
-        reach=short.limit,
-        nominal=short.nominal,
+        free=short.available if is_counted else None,
+        reach=short.limit if is_counted else None,
+        nominal=amounts.add(short.nominal, short.withheld),
         holders=short.holders,
     )
 
@@ -1076,7 +1085,8 @@ def _sick(conditions_of_queue: Iterable[Any] | None, flavors: AbstractSet[str]) 
     """
     for condition in conditions_of_queue or ():
         is_short = condition.type == conditions.CAPACITY_SUFFICIENT and condition.status == "False"
-        if is_short and not reading.short_flavors(condition.message).isdisjoint(flavors):
+        short = {pair.flavor for pair in reading.existing_quota(condition.message)}
+        if is_short and not short.isdisjoint(flavors):
             yield f"GPUs are missing: {condition.message}"
 
 

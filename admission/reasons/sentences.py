@@ -285,7 +285,8 @@ def _withheld(lack: Lack) -> str:
     """Return why what is promised is not there: sick, missing, or promised to others before."""
     if not lack.withheld:
         return ""
-    promised, owners = f"{lack.withheld} more promised", listed(map(name, lack.promised_to))
+    promised = f"{lack.withheld} more promised"
+    owners = listed(map(name, lack.promised_to)) or "other queues"
     if not lack.elsewhere:
         return f"{promised}, but sick or missing"
     if lack.is_all_elsewhere:
