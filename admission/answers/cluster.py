@@ -164,6 +164,25 @@ def with_workloads(api: Api, objects: Objects, namespace: str) -> Objects:
     )
 
 
+def read_holders(api: Api, namespace: str) -> Objects:
+    """Return the Workloads, and the pods that an admission has started and that have not ended.
+
+    Args:
+        api: is asked with the rights of the caller.
+        namespace: read alone where not all may be.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    missing: list[str] = []
+    lists = _Lists(api, namespace, missing)
+    return Objects(
+        workloads=lists.of(resources.WORKLOADS, Workload),
+        pods=lists.of(resources.PODS, views.Pod, RELEASED, RUNNING),
+        missing=tuple(missing),
+    )
+
+
 def _nothing(resource: Resource, kind: type[_T]) -> tuple[_T, ...]:  # noqa: ARG001 - as `_Lists.of`
     return ()
 
