@@ -1,13 +1,16 @@
 """``kubectl gpu usage``: how much GPU-time was used, by whom, and since when that is complete."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 import click
 from typing_extensions import override
 
+from admission.answers import owning, preemptions, quota_use
 from admission.answers import usage as usages
+from admission.answers.preemptions import Party, Preemption, Preemptions
 from admission.answers.usage import Usage, UsageRow
 from admission.base import clock, durations, names
 from admission.base.errors import InvalidValueError
@@ -18,6 +21,7 @@ from admission.cli.tables import TableColumn
 from admission.kube import errors
 from admission.objects import usage_record
 from admission.objects.usage_record import DAY, Period, Runs
+from admission.reasons import sentences
 
 _DAYS: Final = re.compile(r"([0-9]+)d")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -82,6 +86,7 @@ Examples:
   kubectl gpu usage --since 24h --by queue --by flavor
   kubectl gpu usage --since 30d --by user -n research
   kubectl gpu usage --by owner
+  kubectl gpu usage --preempted --since today   # what was preempted, and for whom
   kubectl gpu usage --since 7d -o json
 
 {EXITS}"""
@@ -101,6 +106,11 @@ Examples:
     type=click.Choice([*usages.FIELDS, _OWNER]),
     help="By what to add up; may be repeated. owner shows run times, also of what still runs. "
     "Default: namespace.",
+)
+@click.option(
+    "--preempted",
+    is_flag=True,
+    help="Show instead what was preempted, when, for whom and why, as Workloads and events tell.",
 )
 @click.option(
     "-n", "--namespace", is_eager=True, shell_complete=named.namespaces,
@@ -123,6 +133,7 @@ Examples:
 def usage(
     since: int,
     dimensions: tuple[str, ...],
+    preempted: bool,
     namespace: str | None,
     system_namespace: str,
     limit: int,
@@ -135,7 +146,13 @@ def usage(
     Quota counts from its reservation until its release. The answer says since when it is complete,
     and names the times in which something may be missing. You need the right to list ConfigMaps in
     the namespace of gpu-admission; --by owner reads Workloads and pods, too, for what still runs.
+    With --preempted you need none of these: it shows the Workloads and events that you may read.
     """
+    if preempted:
+        if dimensions:
+            raise click.UsageError("--preempted adds nothing up; leave --by out")
+        _show_preempted(since, namespace or "", limit, kubeconfig, context, form)
+        return
     fields = (
         tuple(usages.FIELDS)
         if form == output.WIDE
@@ -178,6 +195,114 @@ def usage(
     width = tables.width()
     has_runs = _OWNER in dimensions
     asking.say(_lines(usage_, now, since, limit, width, namespace or "", has_runs=has_runs))
+
+
+def _show_preempted(
+    since: int,
+    namespace: str,
+    limit: int,
+    kubeconfig: str | None,
+    context: str | None,
+    form: str,
+) -> None:
+    moment = datetime.fromtimestamp(since, UTC)
+    with asking.asked(kubeconfig, context, None) as target:
+        preempted = preemptions.of(target.api, namespace, target.namespace, moment)
+    if form == "json":
+        output.print_json(preemptions.document(preempted, moment))
+        return
+    asking.say(_preempted_lines(preempted, since, limit, tables.width(), namespace))
+
+
+_PREEMPTED_COLUMNS: Final = [
+    TableColumn("WHEN"),
+    TableColumn("PREEMPTED"),
+    TableColumn("USER", goes=3),
+    TableColumn("GPUS", right=True),
+    TableColumn("QUEUE", goes=2),
+    TableColumn("FOR"),
+    TableColumn("ITS USER", goes=4),
+    TableColumn("ITS QUEUE", goes=1),
+    TableColumn("WHY"),
+    TableColumn("NOW"),
+]
+_HOW_FAR: Final = (
+    "note: of each Workload that exists its last preemption is shown; of earlier ones, and of "
+    "what is gone, those whose events the API server still has, by default of the last hour"
+)
+
+
+def _preempted_lines(
+    preempted: Preemptions, since: int, limit: int, width: int, only: str
+) -> Iterator[str]:
+    rows = [_preempted_row(preemption) for preemption in preempted.preemptions]
+    where = f" in namespace {only}" if only else " that you may read" if preempted.missing else ""
+    period = f"since {usage_record.text_of(since)}{where}"
+    if rows:
+        noun = tables.counted(len(rows), "preemption")
+        yield from tables.sentence(f"{noun} {period}: {_gpus_lost(preempted)}", width, "  ")
+        yield from tables.table(_PREEMPTED_COLUMNS, rows[:limit] if limit else rows, width)
+    else:
+        yield from tables.sentence(f"Nothing is known to be preempted {period}", width, "  ")
+    if limit and len(rows) > limit:
+        text = f"and {len(rows) - limit:,} more; all of them: --limit 0"
+        yield from tables.sentence(text, width, "  ")
+    yield from tables.sentence(_HOW_FAR, width, "  ")
+    yield from asking.not_shown(preempted.missing, width, only)
+
+
+def _gpus_lost(preempted: Preemptions) -> str:
+    """Return what all victims asked for, and of how many that is not known."""
+    sums: dict[str, int] = {}
+    unknown = 0
+    for preemption in preempted.preemptions:
+        unknown += preemption.gpus is None
+        for resource, n in (preemption.gpus or {}).items():
+            sums[resource] = sums.get(resource, 0) + n
+    amounts = [
+        f"{quota_use.amount_text(resource, sums[resource])} {resource}"
+        for resource in sorted(sums, key=quota_use.order_of)
+    ]
+    if unknown:
+        amounts.append(f"not known of {unknown:,}")
+    return ", ".join(amounts) or "no GPUs"
+
+
+def _preempted_row(preemption: Preemption) -> list[str]:
+    victim, preemptor = preemption.victim, preemption.preemptor
+    return [
+        preemption.at[:19] + "Z",
+        _party(victim),
+        _user(victim),
+        _gpus(preemption.gpus),
+        victim.cluster_queue or tables.UNKNOWN,
+        _party(preemptor),
+        _user(preemptor),
+        preemptor.cluster_queue or tables.UNKNOWN,
+        sentences.PREEMPTED_BY[preemption.cause],
+        str(preemption.afterwards),
+    ]
+
+
+def _party(party: Party) -> str:
+    if not party.workload:
+        return tables.UNKNOWN
+    return owning.shown(party.namespace, party.owner, party.workload)
+
+
+def _user(party: Party) -> str:
+    return tables.UNKNOWN if party.requester == owning.UNKNOWN else party.requester
+
+
+def _gpus(gpus: Mapping[str, int] | None) -> str:
+    if gpus is None:
+        return tables.UNKNOWN
+    parts = (
+        f"{quota_use.amount_text(resource, gpus[resource])}"
+        + ("" if resource == names.GPU_RESOURCE else f" {resource.rpartition('/')[2]}")
+        for resource in sorted(gpus, key=quota_use.order_of)
+    )
+    return ", ".join(parts) or "0"
 
 
 def _lines(

@@ -85,6 +85,22 @@ def _preempted(match: re.Match[str]) -> Why:
     )
 
 
+_RANKS: Final = "; preemptor effective priority: "
+_PREVIOUSLY: Final = "Previously: "
+
+
+def preemption(message: str) -> causes.Preempted | None:
+    """Return what a condition or an event says of a preemption; None where it says of none.
+
+    Args:
+        message: of Evicted, Requeued or Preempted, or of the event Preempted on a Workload, which
+            has priorities besides.
+    """
+    match = _WHOLE_PREEMPTED.fullmatch(message.removeprefix(_PREVIOUSLY).partition(_RANKS)[0])
+    why = None if match is None else _preempted(match)
+    return why if isinstance(why, causes.Preempted) else None
+
+
 def _pending_preemption(match: re.Match[str]) -> Why:
     return causes.PendingPreemption(_pod_sets(match[1]), int(match[2]))
 
@@ -94,6 +110,7 @@ _PREEMPTED: Final = (
     r" due to (?P<cause>[^;]+); preemptor path: (?P<preemptor>[^;]*);"
     r" preemptee path: (?P<preemptee>.*)"
 )
+_WHOLE_PREEMPTED: Final = re.compile(_PREEMPTED, re.DOTALL)
 _WHOLE: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Why]], ...]] = tuple(
     (re.compile(pattern, re.DOTALL), value)
     for pattern, value in (

@@ -20,7 +20,7 @@ from admission.base.causes import (
     Shortage,
     Why,
 )
-from admission.base.conditions import EvictionReason, Text, WaitReason
+from admission.base.conditions import EvictionReason, PreemptionReason, Text, WaitReason
 from admission.base.names import FlavorResource
 from admission.reasons import domains, kueue, placing
 from admission.reasons.next_steps import Code, is_code
@@ -862,6 +862,17 @@ def preempted(reason: causes.Preempted) -> Text:
     taker = f"a workload of queue {name(queue)}" if queue else "another workload"
     cause = kueue.PREEMPTED_FOR[reason.cause]
     return Text(Code.EVICTED, sentence(f"Lost its quota to {taker}", f"why: {cause}"))
+
+
+PREEMPTED_BY: Final[Mapping[PreemptionReason, str]] = MappingProxyType(
+    {
+        PreemptionReason.IN_CLUSTER_QUEUE: "priority in its queue",
+        PreemptionReason.IN_COHORT_RECLAMATION: "reclaim of borrowed quota",
+        PreemptionReason.IN_COHORT_FAIR_SHARING: "fair sharing",
+        PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING: "priority, while both borrow",
+    }
+)
+"""Why a Workload was preempted, in few words."""
 
 
 def stated(reason: str, message: str) -> Text:
