@@ -26,7 +26,7 @@ from admission.scheduling.hierarchy import (
 
 
 @dataclass(frozen=True, slots=True)
-class ExistingQuota:
+class CappedTrees:
     """Quota trees as the controller admits by them.
 
     Attributes:
@@ -38,7 +38,7 @@ class ExistingQuota:
     uncounted: AbstractSet[tuple[str, FlavorResource]] = frozenset()
 
 
-def of(forest: CohortHierarchy, views: Iterable[ClusterQueue]) -> ExistingQuota:
+def of(forest: CohortHierarchy, views: Iterable[ClusterQueue]) -> CappedTrees:
     """Return trees with the quota that counts; the same ones where nothing is guarded.
 
     What a Cohort has of its own is told by no condition, so it is not known there.
@@ -55,7 +55,7 @@ def of(forest: CohortHierarchy, views: Iterable[ClusterQueue]) -> ExistingQuota:
         == names.CAPACITY_GUARD_ENFORCE
     }
     if not guarded:
-        return ExistingQuota(forest)
+        return CappedTrees(forest)
     trees = CohortHierarchy()
     for cohort in forest.cohorts.values():
         if cohort.spec is not None:
@@ -78,7 +78,7 @@ def of(forest: CohortHierarchy, views: Iterable[ClusterQueue]) -> ExistingQuota:
         uncounted |= {
             (node.name, pair) for node in within if isinstance(node, QueueNode) for pair in pairs
         }
-    return ExistingQuota(trees, uncounted)
+    return CappedTrees(trees, uncounted)
 
 
 def _told(view: ClusterQueue) -> dict[FlavorResource, reading.ExistingQuota]:

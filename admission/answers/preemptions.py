@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from admission.answers import cluster, owning, quota_use, without_queues
 from admission.answers.cluster import Objects
-from admission.base import clock, conditions
+from admission.base import clock, conditions, events
 from admission.base.causes import Preempted
 from admission.base.conditions import EvictionReason, PreemptionReason
 from admission.base.errors import InvalidValueError
@@ -27,9 +27,7 @@ from admission.objects.workload import Workload
 from admission.owners import workload as owner_workloads
 from admission.reasons import reading
 
-_PREEMPTED: Final = "Preempted"
-_PREEMPTOR: Final = "PreemptedWorkload"
-_STOPPED: Final = "Stopped"
+_REASONS: Final = (events.PREEMPTED, events.PREEMPTED_WORKLOAD, events.STOPPED)
 
 
 class Afterwards(StrEnum):
@@ -63,7 +61,7 @@ class Party:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preemption:
+class ToldPreemption:
     """One preemption.
 
     Attributes:
@@ -92,7 +90,7 @@ class Preemptions:
         missing: what could not be read, a sentence each.
     """
 
-    preemptions: tuple[Preemption, ...]
+    preemptions: tuple[ToldPreemption, ...]
     missing: tuple[str, ...] = ()
 
 
@@ -110,10 +108,10 @@ def of(api: Api, namespace: str, own_namespace: str, since: datetime) -> Preempt
     """
     where = namespace or own_namespace
     objects = cluster.read_holders(api, where)
-    events, missing = _events(api, where)
-    known = _KnownWorkloads(objects, events)
+    told_events, missing = _events(api, where)
+    known = _KnownWorkloads(objects, told_events)
     is_whole = not cluster.is_unread(objects.missing, "Workload")
-    by_events = list(_told_by_events(events))
+    by_events = list(_told_by_events(told_events))
     pairs = {(told.uid, told.why.uid) for told in by_events}
     by_workloads = _told_by_workloads(objects.workloads)
     told_once = (told for told in by_workloads if (told.uid, told.why.uid) not in pairs)
@@ -141,7 +139,7 @@ def _of_workloads(missing: Iterable[str]) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Trace:
     """One preemption as a condition or an event tells it."""
 
     at: str
@@ -150,7 +148,7 @@ class _Told:
     why: Preempted
 
 
-def _told_by_workloads(views: Iterable[Workload]) -> Iterator[_Told]:
+def _told_by_workloads(views: Iterable[Workload]) -> Iterator[_Trace]:
     """Yield the last preemption of each Workload that tells one.
 
     Once it was admitted again, Requeued still tells when it gave its quota back.
@@ -162,33 +160,33 @@ def _told_by_workloads(views: Iterable[Workload]) -> Iterator[_Told]:
                 continue
             why = reading.preemption(condition.message)
             if why is not None and condition.last_transition_time:
-                yield _Told(condition.last_transition_time, view.key(), view.metadata.uid, why)
+                yield _Trace(condition.last_transition_time, view.key(), view.metadata.uid, why)
                 break
 
 
-def _told_by_events(events: Iterable["_Event"]) -> Iterator[_Told]:
-    for event in events:
-        why = reading.preemption(event.message) if event.reason == _PREEMPTED else None
+def _told_by_events(listed: Iterable["_PreemptionEvent"]) -> Iterator[_Trace]:
+    for event in listed:
+        why = reading.preemption(event.message) if event.reason == events.PREEMPTED else None
         if why is not None and event.kind == "Workload" and event.at:
-            yield _Told(event.at, event.key, event.uid, why)
+            yield _Trace(event.at, event.key, event.uid, why)
 
 
 class _KnownWorkloads:
     """What is known of Workloads, those that are gone included."""
 
-    def __init__(self, objects: Objects, events: Iterable["_Event"]) -> None:
+    def __init__(self, objects: Objects, listed: Iterable["_PreemptionEvent"]) -> None:
         self._views = {view.metadata.uid: view for view in objects.workloads}
         self._preemptors: dict[str, WorkloadKey] = {}
         self._owners: dict[WorkloadKey, str] = {}
-        for event in events:
-            if event.reason == _PREEMPTOR:
+        for event in listed:
+            if event.reason == events.PREEMPTED_WORKLOAD:
                 self._preemptors[event.uid] = event.key
-            elif event.reason == _STOPPED:
+            elif event.reason == events.STOPPED:
                 name = owner_workloads.name_for(event.kind, event.group, event.key.name, event.uid)
                 key = WorkloadKey(event.key.namespace, name)
                 self._owners[key] = f"{event.kind} {event.key.name}"
 
-    def preemption(self, told: _Told, *, is_whole: bool) -> Preemption:
+    def preemption(self, told: _Trace, *, is_whole: bool) -> ToldPreemption:
         """Return a preemption with all that is known of both.
 
         Args:
@@ -197,7 +195,7 @@ class _KnownWorkloads:
         """
         view = self._views.get(told.uid)
         queue = told.why.preemptee_path.rpartition("/")[2]
-        return Preemption(
+        return ToldPreemption(
             at=told.at,
             victim=self._party(told.uid, told.key, queue),
             preemptor=self._party(
@@ -253,7 +251,7 @@ def _afterwards(view: Workload | None) -> Afterwards:
 
 
 @dataclass(frozen=True, slots=True)
-class _Event:
+class _PreemptionEvent:
     """What an event says, and of what."""
 
     reason: str
@@ -265,20 +263,20 @@ class _Event:
     group: str = field(default="")
 
 
-def _events(api: Api, namespace: str) -> tuple[list[_Event], tuple[str, ...]]:
+def _events(api: Api, namespace: str) -> tuple[list[_PreemptionEvent], tuple[str, ...]]:
     """Return the events about preemptions, and which could not be read."""
     for place in ("", namespace):
         for resource, regarding, note in without_queues.EVENTS:
             try:
-                events = [
+                listed = [
                     _read(document, document.get(regarding) or {}, note)
-                    for reason in (_PREEMPTED, _PREEMPTOR, _STOPPED)
+                    for reason in _REASONS
                     for document in _pages(api, resource, place, reason)
                 ]
             except errors.ApiError:
                 continue  # they may not be listed, or are not served in this form
             outside = f"Events are not shown outside namespace {place}: you may not list them"
-            return events, (outside,) if place else ()
+            return listed, (outside,) if place else ()
     unread = f"you may not list them, nor those of namespace {namespace}"
     return [], (f"Events are not shown: {unread}",)
 
@@ -295,9 +293,9 @@ def _pages(api: Api, resource: Any, namespace: str, reason: str) -> Iterator[Doc
             return
 
 
-def _read(document: Document, regarding: Mapping[str, str], note: str) -> _Event:
+def _read(document: Document, regarding: Mapping[str, str], note: str) -> _PreemptionEvent:
     group, _, _ = regarding.get("apiVersion", "").rpartition("/")
-    return _Event(
+    return _PreemptionEvent(
         reason=document.get("reason", ""),
         message=document.get(note) or "",
         at=without_queues.time_of(document),

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from admission.answers import owning, preemptions, quota_use
 from admission.answers import usage as usages
-from admission.answers.preemptions import Party, Preemption, Preemptions
+from admission.answers.preemptions import Party, Preemptions, ToldPreemption
 from admission.answers.usage import Usage, UsageRow
 from admission.base import clock, durations, names
 from admission.base.errors import InvalidValueError
@@ -67,11 +67,12 @@ class _Since(click.ParamType[int]):
         """Return the moment of a date, or of a time with its zone."""
         try:
             is_day = _DATE.fullmatch(value) is not None
-            moment = clock.from_wire(f"{value}T00:00:00Z" if is_day else value)
+            day = datetime.fromisoformat(value).replace(tzinfo=UTC)
+            moment = day if is_day else clock.from_wire(value)
         except ValueError:
             self.fail(
                 f"{value!r}: must be a date such as 2026-03-01, or a time such as "
-                "2026-03-01T08:00:00Z",
+                "2026-03-01 08:00Z",
                 param,
                 ctx,
             )
@@ -268,7 +269,7 @@ def _gpus_lost(preempted: Preemptions) -> str:
     return ", ".join(amounts) or "no GPUs"
 
 
-def _preempted_row(preemption: Preemption) -> list[str]:
+def _preempted_row(preemption: ToldPreemption) -> list[str]:
     victim, preemptor = preemption.victim, preemption.preemptor
     return [
         preemption.at[:19] + "Z",
