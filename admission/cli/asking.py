@@ -10,7 +10,7 @@ import click
 from admission.answers import cluster
 from admission.answers.cluster import Read, Wanted
 from admission.base import names
-from admission.cli import named, output, tables, targets
+from admission.cli import clusters, named, output, tables, targets
 from admission.kube.api import Api
 
 _TIMEOUT_SECONDS: Final = 30.0
@@ -105,33 +105,40 @@ def namespace_of(typed: str | None) -> str | None:
     return (typed or "").rpartition("/")[0] or None
 
 
-def see_queues(read: Read, target: QueriedCluster) -> str:
+def see_queues(read: Read, target: QueriedCluster, command: str) -> str:
     """Return how to see the queues there are, by commands that the caller may run.
 
     Args:
         read: what could be read.
         target: where it was read.
+        command: that was typed, such as ``top research``.
     """
     if cluster.is_whole(read.missing, "LocalQueue"):
         kinds = ("clusterqueues", "localqueues -A")
         first = 0 if cluster.is_whole(read.missing, "ClusterQueue") else 1
         return "see those there are: " + "; ".join(f"kubectl get {kind}" for kind in kinds[first:])
-    return see_in_namespace(target, "its queues: kubectl get localqueues")
+    return see_in_namespace(read, target, command, "its queues: kubectl get localqueues")
 
 
-def see_in_namespace(target: QueriedCluster, step: str) -> str:
+def see_in_namespace(read: Read, target: QueriedCluster, command: str, step: str) -> str:
     """Return what who may read one namespace can see there.
 
     Args:
-        target: what was read.
+        read: what could be read.
+        target: where it was read.
+        command: that was typed, such as ``who gpu-node-3``.
         step: what there is to see, and the command for it without ``-n``.
     """
     if target.only:
         return f"you may read only namespace {target.only}; see {step} -n {target.only}"
-    return (
-        f"add -n NAMESPACE: you may not read all, and only namespace {target.namespace} was read;"
-        f" see {step} -n NAMESPACE"
+    is_unread = cluster.is_unread(read.missing, "Workload")
+    was_read = (
+        f"you may not read all namespaces, nor {target.namespace} of your context"
+        if is_unread
+        else f"you may not read all namespaces, and only {target.namespace} was read"
     )
+    again = clusters.again(f"kubectl gpu {command} -n NAMESPACE")
+    return f"name yours: {again}; {was_read}; see {step} -n NAMESPACE"
 
 
 def instead_of_nothing(

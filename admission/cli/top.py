@@ -248,9 +248,11 @@ def _of(target: QueriedCluster, queue: str | None) -> Use:
         ]
         is_whole = cluster.is_whole(use.missing, "ClusterQueue")
         see = "see those there are: kubectl get clusterqueues,cohorts"
+        if not is_whole:
+            see = asking.see_queues(read, target, f"top {queue}")
         output.fail(
             f"there is no ClusterQueue and no Cohort {queue!r} that you may read",
-            similar(queue, known_names) + (see if is_whole else asking.see_queues(read, target)),
+            similar(queue, known_names) + see,
             code=ErrorCode.NOT_FOUND,
         )
     return selected

@@ -637,8 +637,9 @@ def test_who_may_not_read_all_is_told_to_name_the_namespace(
     result = team.ask(command, "research")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
-        "hint: add -n NAMESPACE: you may not read all, and only namespace team was read; see"
-        f" {step} -n NAMESPACE"
+        f"hint: name yours: kubectl gpu {command} research -n NAMESPACE --kubeconfig "
+        f"{team.kubeconfig}; you may not read all namespaces, nor team of your context; see {step}"
+        " -n NAMESPACE"
     )
 
 
@@ -650,6 +651,25 @@ def test_a_team_finds_a_node_by_the_pods_that_it_may_read(team: World) -> None:
     assert team.lines("who", "n1/0", "-n", "ml")[:3] == lines[:3]
     assert any(line.startswith("note: ") and "Nodes" in line for line in lines)
     assert team.told("who", "n1", "-n", "ml")["subject"] == {"kind": "node", "name": "n1"}
+
+
+def test_a_node_and_a_gpu_of_it_are_looked_for_in_the_namespace_of_the_context(
+    world: World, team: World
+) -> None:
+    """A member of the team types no -n: the context names the namespace, as for kubectl."""
+    text = team.kubeconfig.read_text().replace("namespace: team}", "namespace: ml}")
+    team.kubeconfig.write_text(text)
+    with_option = team.lines("who", "n1", "-n", "ml")
+    assert team.lines("who", "n1") == with_option
+    assert team.lines("who", "n1/0")[:3] == with_option[:3]
+    assert team.told("who", "n1/0")["subject"]["kind"] == "node"
+    assert team.told("who", "ml/research")["subject"]["kind"] == "queue"
+    hint = team.ask("who", "n9/0").stderr.splitlines()[-1]
+    assert hint == (
+        "hint: name yours: kubectl gpu who n9/0 -n NAMESPACE --kubeconfig "
+        f"{team.kubeconfig}; you may not read all namespaces, and only ml was read; see who holds "
+        "what there: kubectl gpu who -n NAMESPACE"
+    )
 
 
 def test_who_tells_a_team_that_does_not_know_a_name_what_there_is(team: World) -> None:
