@@ -11,6 +11,7 @@ from typing import Any, Final
 from admission.answers import cluster, owning, quota_use, shortages
 from admission.answers.cluster import Read
 from admission.base import clock, conditions, names
+from admission.base.causes import ALL_NAMED
 from admission.base.conditions import Text
 from admission.base.names import (
     ClusterQueueName,
@@ -241,7 +242,10 @@ def _said(read: Read, view: Workload) -> Text:
     if node is None:
         return text
     text = with_flavors(node, text, condition.message)
-    alone = [replace(short, holders=()) for short in shortages.of_workload(node, view)]
+    alone = [
+        replace(short, holders=(), unnamed=ALL_NAMED)
+        for short in shortages.of_workload(node, view)
+    ]
     return shortages.verdict(text, alone, queue)
 
 
