@@ -542,8 +542,8 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
     ]
     notes = [line for line in lines if line.startswith("note: ")]
     assert notes[0] == (
-        "note: Total and free quota are not shown: you may not list ClusterQueues; shown by "
-        "ClusterRole gpu-admission-clusterqueue-viewer-role"
+        "note: not all is shown: your user may not list clusterqueues; -o json names the roles "
+        "that would show it"
     )
     assert len(notes) == 1, "what is outside of the namespace was not asked for"
     assert team.lines("top", "research", "-n", "ml")[1:3] == lines[1:3]
@@ -571,30 +571,40 @@ def test_why_names_to_a_team_the_roles_that_would_show_more_in_one_note(
     assert cells(lines[5]) == ["FLAVOR", "RESOURCE", "ASKS", "FREE", "OWN"]
     assert cells(lines[6]) == ["a100", GPU, "1", "0", "2"]
     assert lines[-2] == (
-        "note: ClusterQueues, Cohorts are not shown: you may not list them; shown by ClusterRoles "
-        "gpu-admission-{clusterqueue,cohort}-viewer-role"
+        "note: not all is shown: your user may not list clusterqueues, cohorts; -o json names the "
+        "roles that would show it"
     )
 
 
-def test_what_may_not_be_listed_is_one_note_for_each_reason() -> None:
+def test_what_may_not_be_read_is_one_note() -> None:
     missing = (
-        "ClusterQueues are not shown: you may not list them",
+        "ClusterQueues are not shown: you may not list them; shown by ClusterRole r",
         "Pods are not shown outside namespace ml: you may not list them",
         "Cohorts are not shown: you may not list them",
+        "Its nodes are not shown: you may not list pods of ml",
+        "LocalQueues are not shown: you may not list them, nor those of namespace ml",
+        "The exact place is not shown: you may not read who waits in LocalQueue default",
+        "Workload ml/w is left out: it has no name",
     )
-    assert asking.not_shown(missing, 200) == [
-        "note: ClusterQueues, Cohorts are not shown: you may not list them",
-        "note: Pods are not shown outside namespace ml: you may not list them",
+    assert asking.not_shown(missing, 500) == [
+        "note: Workload ml/w is left out: it has no name",
+        (
+            "note: not all is shown: your user may not list clusterqueues, cohorts, pods of ml, "
+            "localqueues, nor pods outside namespace ml, nor read who waits in LocalQueue default;"
+            " -o json names the roles that would show it"
+        ),
     ]
+    assert asking.not_shown(missing[1:2], 500) == [
+        "note: not all is shown: your user may not list pods outside namespace ml"
+    ]
+    assert asking.not_shown(missing[1:2], 500, only="ml") == []
 
 
 def test_a_name_is_not_broken_at_a_hyphen() -> None:
-    role = "gpu-admission-clusterqueue-viewer-role"
-    lines = asking.not_shown(
-        (f"Cohorts are not shown: you may not; shown by ClusterRole {role}",), 60
-    )
+    name = "gpu-admission-clusterqueue-viewer-role"
+    lines = asking.not_shown((f"Workload {name}",), 45)
     assert len(lines) == 2
-    assert lines[1].split()[-1] == role
+    assert lines[1].split()[0] == name
 
 
 def test_what_users_write_moves_no_cursor_and_adds_no_line(world: World) -> None:
@@ -649,7 +659,7 @@ def test_a_team_finds_a_node_by_the_pods_that_it_may_read(team: World) -> None:
     assert cells(lines[2])[:2] == ["4", GPU]
     assert cells(lines[2])[-1] == "n1"
     assert team.lines("who", "n1/0", "-n", "ml")[:3] == lines[:3]
-    assert any(line.startswith("note: ") and "Nodes" in line for line in lines)
+    assert any(line.startswith("note: ") and "nodes" in line for line in lines)
     assert team.told("who", "n1", "-n", "ml")["subject"] == {"kind": "node", "name": "n1"}
 
 

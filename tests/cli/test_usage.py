@@ -221,7 +221,7 @@ def test_what_still_runs_is_unknown_to_who_may_not_read_workloads(
     monkeypatch.setattr(cluster, "read_holders", lambda *_: refused)
     lines = world.lines("--by", "owner")
     assert lines[-1].split() == ["ml", "Job", "train", "2", "50s", "1m20s", "?", "?"]
-    assert "note: Workloads are not shown: you may not list them" in lines
+    assert "note: not all is shown: your user may not list workloads" in lines
     assert world.told("--by", "owner")["running"] is None
 
 
