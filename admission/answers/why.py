@@ -913,8 +913,8 @@ def _without_queues(
 ) -> Answer:
     """Return the answer with what is known of quota and place without reading ClusterQueues.
 
-    A place that an event told is as old as the event, and others may stand there now: it is in
-    the note about the event, which has its time, and nowhere else.
+    What the last event said is the verdict where the Workload still says the same numbers: it
+    knows the place and who holds the rest. A note says when that was. Else it is a note.
 
     Args:
         api: is asked with the rights of the caller.
@@ -931,7 +931,14 @@ def _without_queues(
     places = without_queues.place(api, key, answer.queue)
     answer = _at_place(answer, places.place, answer.message if is_told else "")
     notes = [*answer.notes]
-    if event is not None:
+    lacks = [_lack(amount, amount.free) for amount in amounts if amount.free is not None]
+    alone = (
+        sentences.waits_for_quota(lacks, answer.cluster_queue)
+        if answer.reason == Code.WAITING_FOR_QUOTA and lacks
+        else None
+    )
+    agrees = event is not None and alone is not None and _says_as_much(event, alone)
+    if event is not None and not agrees:
         notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
     if queue is not None:
         notes.append(_use_of(queue))
@@ -956,13 +963,39 @@ def _without_queues(
     at, queue_name = place_text(answer), answer.cluster_queue
     if answer.reason == Code.PENDING_EVALUATION:
         return _saying(answer, sentences.not_judged(at, queue_name), sees_queues=False)
-    lacks = [_lack(amount, amount.free) for amount in amounts if amount.free is not None]
+    if event is not None and agrees:
+        return _as_event_said(answer, event)
     if lacks:
         answer = replace(answer, notes=(*answer.notes, sentences.as_of_last_try()))
     text = Text(answer.reason, answer.message)
     if answer.reason == Code.WAITING_FOR_QUOTA and lacks:
         text = sentences.waits_for_quota(lacks, queue_name, place=at)
     return _saying(answer, text, sees_queues=False)
+
+
+def _says_as_much(event: LastEvent, alone: Text) -> bool:
+    """Return whether an event says what a Workload lacks as its condition says it now.
+
+    Args:
+        event: about what waits.
+        alone: the sentence without place, reach and holders, which the condition does not know.
+    """
+    head = alone.message.rstrip(".")
+    return event.message.startswith(head) and not event.message[len(head) :][:1].isalnum()
+
+
+def _as_event_said(answer: Answer, event: LastEvent) -> Answer:
+    """Return the answer with the sentence of an event, and the exact place where it is known."""
+    message, place = event.message, reading.told_place(event.message)
+    parts = "who holds the rest is" if answer.place is not None else "place and holders are"
+    note = f"{parts} as of {event.at[:19]}Z, when its event said so"
+    if place is not None and answer.place is not None:
+        exact = sentences.exact_place(answer.place)
+        message = message.replace(f"{place.words} in queue", f"{exact} in queue", 1)
+    elif place is not None:
+        answer = replace(answer, place=place.number, is_about=True)
+    answer = replace(answer, notes=(*answer.notes, note))
+    return _saying(answer, Text(event.reason, message), sees_queues=False)
 
 
 def _lack(amount: FlavorRequest, free: int) -> sentences.Lack:
