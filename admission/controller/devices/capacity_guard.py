@@ -71,7 +71,7 @@ class GpuShortage:
         flavor, resource = self.pair
         healthy, kept, sick = (
             amounts.get(resource, 0)
-            for amounts in (self.capacity.healthy, self.capacity.kept, self.capacity.sick)
+            for amounts in (self.capacity.healthy, self.capacity.kept, self.capacity.idle_sick)
         )
         outside = healthy + kept - self.real  # of what is healthy, so that the sum is right
         elsewhere_ = self.real - self.share
@@ -332,7 +332,7 @@ class CapacityGuard:
                     capacity.real,
                     capacity.healthy,
                     capacity.kept,
-                    capacity.sick,
+                    capacity.idle_sick,
                     capacity.outside,
                 )
             )
