@@ -66,8 +66,8 @@ def of(forest: CohortHierarchy, views: Iterable[ClusterQueue]) -> CappedTrees:
         existing = _told(by_name[name]) if is_guarded else {}
         spec = capping.capped(
             node.spec,
-            {pair: told.share for pair, told in existing.items()},
-            {pair: Elsewhere(told.elsewhere) for pair, told in existing.items()},
+            {pair: quota.share for pair, quota in existing.items()},
+            {pair: Elsewhere(quota.elsewhere) for pair, quota in existing.items()},
         )
         copy = trees.set_queue(spec)
         copy.usage, copy.surge_usage = dict(node.usage), dict(node.surge_usage)

@@ -109,13 +109,15 @@ def of(api: Api, namespace: str, own_namespace: str, since: datetime) -> Preempt
     where = namespace or own_namespace
     objects = cluster.read_holders(api, where)
     told_events, missing = _events(api, where)
-    known = _KnownWorkloads(objects, told_events)
+    workloads_known = _KnownWorkloads(objects, told_events)
     is_whole = not cluster.is_unread(objects.missing, "Workload")
     by_events = list(_told_by_events(told_events))
-    pairs = {(told.uid, told.why.uid) for told in by_events}
+    pairs = {(trace.uid, trace.why.uid) for trace in by_events}
     by_workloads = _told_by_workloads(objects.workloads)
-    told_once = (told for told in by_workloads if (told.uid, told.why.uid) not in pairs)
-    every = [known.preemption(told, is_whole=is_whole) for told in (*by_events, *told_once)]
+    told_once = (trace for trace in by_workloads if (trace.uid, trace.why.uid) not in pairs)
+    every = [
+        workloads_known.preemption(trace, is_whole=is_whole) for trace in (*by_events, *told_once)
+    ]
     chosen = (
         each
         for each in every
@@ -186,24 +188,24 @@ class _KnownWorkloads:
                 key = WorkloadKey(event.key.namespace, name)
                 self._owners[key] = f"{event.kind} {event.key.name}"
 
-    def preemption(self, told: _Trace, *, is_whole: bool) -> ToldPreemption:
+    def preemption(self, trace: _Trace, *, is_whole: bool) -> ToldPreemption:
         """Return a preemption with all that is known of both.
 
         Args:
-            told: as it was told.
+            trace: as it was told.
             is_whole: whether a Workload that was not read is gone.
         """
-        view = self._views.get(told.uid)
-        queue = told.why.preemptee_path.rpartition("/")[2]
+        view = self._views.get(trace.uid)
+        queue = trace.why.preemptee_path.rpartition("/")[2]
         return ToldPreemption(
-            at=told.at,
-            victim=self._party(told.uid, told.key, queue),
+            at=trace.at,
+            victim=self._party(trace.uid, trace.key, queue),
             preemptor=self._party(
-                told.why.uid,
-                self._preemptors.get(told.why.uid),
-                told.why.preemptor_path.rpartition("/")[2],
+                trace.why.uid,
+                self._preemptors.get(trace.why.uid),
+                trace.why.preemptor_path.rpartition("/")[2],
             ),
-            cause=told.why.cause,
+            cause=trace.why.cause,
             gpus=None if view is None else _gpus(view),
             afterwards=_afterwards(view) if view is not None or is_whole else Afterwards.UNKNOWN,
         )

@@ -645,7 +645,7 @@ def _lack(shortage: Shortage) -> Lack:
     resource, withheld, promised = shortage.resource, shortage.withheld, shortage.elsewhere
     room = max(0, min(shortage.available, shortage.limit))
     holders, unnamed = holders_in_words(resource, shortage.holders, shortage.unnamed)
-    held = sum(used for _, used in shortage.holders) + shortage.unnamed.amount
+    used_in_all = sum(used for _, used in shortage.holders) + shortage.unnamed.amount
     return Lack(
         resource=resource,
         flavor=shortage.flavor,
@@ -663,7 +663,7 @@ def _lack(shortage: Shortage) -> Lack:
         else "",
         holders=holders,
         unnamed=unnamed,
-        hold_more=held + room > shortage.limit,
+        hold_more=used_in_all + room > shortage.limit,
         never=_is_never(shortage),
         exists_not=room < shortage.requested <= amounts.add(room, withheld),
     )
