@@ -5,9 +5,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
+from admission.answers import existing_quota
 from admission.base import conditions, names
 from admission.base.errors import InvalidValueError
-from admission.base.names import WorkloadKey
+from admission.base.names import FlavorResource, WorkloadKey
 from admission.kube import errors, resources
 from admission.kube.api import PAGE, Api
 from admission.kube.resources import Resource
@@ -163,6 +164,25 @@ def with_workloads(api: Api, objects: Objects, namespace: str) -> Objects:
     )
 
 
+def read_holders(api: Api, namespace: str) -> Objects:
+    """Return the Workloads, and the pods that an admission has started and that have not ended.
+
+    Args:
+        api: is asked with the rights of the caller.
+        namespace: read alone where not all may be.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    missing: list[str] = []
+    lists = _Lists(api, namespace, missing)
+    return Objects(
+        workloads=lists.of(resources.WORKLOADS, Workload),
+        pods=lists.of(resources.PODS, views.Pod, RELEASED, RUNNING),
+        missing=tuple(missing),
+    )
+
+
 def _nothing(resource: Resource, kind: type[_T]) -> tuple[_T, ...]:  # noqa: ARG001 - as `_Lists.of`
     return ()
 
@@ -232,6 +252,10 @@ class Read:
     Attributes:
         objects: as they were read.
         forest: quota trees, with usage as the ClusterQueues' status tells it.
+        admitting: the same trees as the controller admits by: where the capacity guard is set,
+            quota is held to what exists.
+        uncounted: ClusterQueues with quota of which it is not known how much exists, though it is
+            held to that.
         queues: ClusterQueues by name.
         locals_: LocalQueues by namespace and name.
         values: Workloads that can be read, by identity.
@@ -241,6 +265,8 @@ class Read:
 
     objects: Objects
     forest: CohortHierarchy
+    admitting: CohortHierarchy
+    uncounted: AbstractSet[tuple[str, FlavorResource]]
     queues: Mapping[str, ClusterQueue]
     locals_: Mapping[tuple[str, str], LocalQueue]
     workloads: Mapping[WorkloadKey, Workload]
@@ -296,9 +322,13 @@ def relate(objects: Objects) -> Read:
         for key, workload in by_key.items()
         if workload.counts and workload.reservation is not None
     }
+    forest = _forest(objects, holding, unreadable)
+    existing = existing_quota.of(forest, objects.cluster_queues)
     return Read(
         objects=objects,
-        forest=_forest(objects, holding, unreadable),
+        forest=forest,
+        admitting=existing.forest,
+        uncounted=existing.uncounted,
         queues={
             cluster_queue.metadata.name: cluster_queue for cluster_queue in objects.cluster_queues
         },

@@ -7,7 +7,7 @@ amounts as Kubernetes writes quantities; docs/reference/commands.md documents it
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from admission.answers import cluster
 from admission.answers.cluster import Read
@@ -124,6 +124,7 @@ class FlavorLine:
         real: healthy on the nodes of the flavor; None where nodes do not decide, or may not be
             read.
         sick: amount on those nodes that cannot be used; None likewise.
+        sick_on: what of that is on which node, and why; sorted by node.
         outside: amount on those nodes that pods hold which no queue admitted; None where nodes do
             not decide, or not all pods may be read.
     """
@@ -136,6 +137,21 @@ class FlavorLine:
     real: int | None
     sick: int | None
     outside: int | None
+    sick_on: tuple["SickOnNode", ...] = ()
+
+
+class SickOnNode(NamedTuple):
+    """What cannot be used of a resource on a node.
+
+    Attributes:
+        node: name of the node.
+        amount: how much.
+        reasons: why; empty where it is not told.
+    """
+
+    node: str
+    amount: int
+    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -819,15 +835,9 @@ def _selected(nodes: Iterable[NodeGpus], flavor: model.ResourceFlavor) -> tuple[
     )
 
 
-_OF_STATE: Final = frozenset(
-    f"node.kubernetes.io/{state}" for state in ("unschedulable", "not-ready", "unreachable")
-)
-"""Taints that say what is wrong with a node; its GPUs are counted as sick for that."""
-
-
 def _chosen(taints: Iterable[model.Taint]) -> tuple[model.Taint, ...]:
     """Return the taints that somebody gave to a node."""
-    return tuple(taint for taint in taints if taint.key not in _OF_STATE)
+    return tuple(taint for taint in taints if taint.key not in nodes.STATES)
 
 
 def _flavor(
@@ -866,6 +876,11 @@ def _flavor(
                 real=exists(resource, lambda node: node.healthy),
                 sick=exists(resource, lambda node: node.sick),
                 outside=exists(resource, lambda node: node.outside),
+                sick_on=tuple(
+                    SickOnNode(node.name, node.sick[resource], node.reasons)
+                    for node in sorted(selected or (), key=lambda node: node.name)
+                    if node.sick.get(resource) and is_gpu(resource)
+                ),
             )
             for resource in sorted(sums, key=order_of)
         ),
@@ -955,6 +970,16 @@ def document(use: Use) -> dict[str, Any]:
                             part: amount_text(line.resource, getattr(line, attribute))
                             for part, attribute in _OF_FLAVOR.items()
                         },
+                        "sickOn": None
+                        if line.sick is None
+                        else [
+                            {
+                                "node": on_node.node,
+                                "amount": amount_text(line.resource, on_node.amount),
+                                "reasons": list(on_node.reasons),
+                            }
+                            for on_node in line.sick_on
+                        ],
                     }
                     for line in flavor.lines
                 ],

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.answers import quota_use
+from admission.answers import cluster, quota_use
 from admission.base import names
 from admission.kube import resources
 from admission.kube.api import PAGE, Api, Document
 from admission.objects import usage_record
 from admission.objects.usage_record import Account, Hole, Period, Record, RecordedOwner, Runs
+from admission.objects.views import Pod
+from admission.objects.workload import Workload
+from admission.owners import deployment
 
 FIELDS: Final = {
     "namespace": "namespace",
@@ -55,7 +58,8 @@ class Usage:
         record: their sum; its holes include times of which there is no record.
         by: the fields by which is summed.
         rows: sorted by resource, GPUs first, then the largest first.
-        runs: run times of owners, the longest sum first.
+        runs: run times of owners that have ended, the longest sum first.
+        running: run times until now of owners that hold quota; None where they were not read.
         unreadable: records that are left out, a sentence each.
     """
 
@@ -63,6 +67,7 @@ class Usage:
     by: tuple[str, ...]
     rows: tuple[UsageRow, ...]
     runs: tuple[tuple[RecordedOwner, Runs], ...]
+    running: Mapping[RecordedOwner, Runs] | None = None
     unreadable: tuple[str, ...] = ()
 
     @property
@@ -120,6 +125,7 @@ def summed(
     dimensions: Sequence[str] = ("namespace",),
     namespace: str = "",
     unreadable: Iterable[str] = (),
+    running: Mapping[RecordedOwner, Runs] | None = None,
 ) -> Usage | None:
     """Return what records say of the time from a moment on; None where they say nothing.
 
@@ -131,6 +137,7 @@ def summed(
         dimensions: fields of `FIELDS` by which is summed.
         namespace: the only one that is of interest; empty for all.
         unreadable: what could not be read.
+        running: what still runs, where it is of interest; see `running`.
     """
     chosen = [record for record in records if record.until > since]
     if not chosen:
@@ -154,8 +161,57 @@ def summed(
             )
         ),
         runs=tuple(sorted(runs, key=lambda run: (-run[1].seconds, run[0]))),
+        running=running,
         unreadable=tuple(unreadable),
     )
+
+
+def running(
+    api: Api, namespace: str, own_namespace: str, now: int
+) -> tuple[Mapping[RecordedOwner, Runs] | None, tuple[str, ...]]:
+    """Return how long owners hold quota of GPUs that hold it now, and what could not be read.
+
+    Pods of a Deployment count together, as in the records. None where no Workload may be read.
+
+    Args:
+        api: is asked with the rights of the caller.
+        namespace: the only one that is of interest; empty for all.
+        own_namespace: what is read where not all namespaces may be.
+        now: seconds since 1970.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    objects = cluster.read_holders(api, namespace or own_namespace)
+    if cluster.is_unread(objects.missing, "Workload"):
+        return None, objects.missing
+    read = cluster.relate(objects)
+    pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in objects.pods}
+    runs: dict[RecordedOwner, Runs] = {}
+    for key, holder in read.holding.items():
+        if namespace and key.namespace != namespace:
+            continue
+        if not any(n and quota_use.is_gpu(pair.resource) for pair, n in holder.usage.items()):
+            continue
+        owner = _owner(read.workloads[key], pods)
+        seconds = max(0, now - holder.reserved_us // 1_000_000)
+        before = runs.get(owner, Runs(0, 0, 0))
+        runs[owner] = Runs(
+            before.number + 1, before.seconds + seconds, max(before.longest, seconds)
+        )
+    return runs, read.missing
+
+
+def _owner(view: Workload, pods: Mapping[tuple[str, str], Pod]) -> RecordedOwner:
+    """Return what a Workload was made for, as the records call it."""
+    key, owner = view.key(), view.metadata.controller()
+    if owner is None:
+        return RecordedOwner(key.namespace, resources.WORKLOADS.kind, key.name)
+    pod = pods.get((key.namespace, owner.name)) if owner.kind == resources.PODS.kind else None
+    name = "" if pod is None else deployment.of_pod(pod)
+    if name:
+        return RecordedOwner(key.namespace, resources.DEPLOYMENTS.kind, name)
+    return RecordedOwner(key.namespace, owner.kind, owner.name)
 
 
 def _value(account: Account, dimension: str) -> str:
@@ -182,18 +238,22 @@ def document(usage: Usage) -> dict[str, Any]:
             }
             for row in usage.rows
         ],
-        "runs": [
-            {
-                "namespace": owner.namespace,
-                "kind": owner.kind,
-                "name": owner.name,
-                "count": runs.number,
-                "seconds": runs.seconds,
-                "longestSeconds": runs.longest,
-            }
-            for owner, runs in usage.runs
-        ],
+        "runs": [_runs_document(owner, runs) for owner, runs in usage.runs],
+        "running": None
+        if usage.running is None
+        else [_runs_document(owner, runs) for owner, runs in sorted(usage.running.items())],
         "missing": list(usage.unreadable),
+    }
+
+
+def _runs_document(owner: RecordedOwner, runs: Runs) -> dict[str, Any]:
+    return {
+        "namespace": owner.namespace,
+        "kind": owner.kind,
+        "name": owner.name,
+        "count": runs.number,
+        "seconds": runs.seconds,
+        "longestSeconds": runs.longest,
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from admission.answers import cluster, owning, quota_use, shortages
 from admission.answers.cluster import Read
 from admission.base import clock, conditions, names
+from admission.base.causes import ALL_NAMED
 from admission.base.conditions import Text
 from admission.base.names import (
     ClusterQueueName,
@@ -237,11 +238,14 @@ def _said(read: Read, view: Workload) -> Text:
         return Text("", "")
     queue = _queue_of(read, view)
     text = sentences.text(reading.of_condition(condition.reason, condition.message), queue)
-    node = read.forest.queues.get(ClusterQueueName(queue))
+    node = read.admitting.queues.get(ClusterQueueName(queue))
     if node is None:
         return text
     text = with_flavors(node, text, condition.message)
-    alone = [replace(short, holders=()) for short in shortages.of_workload(node, view)]
+    alone = [
+        replace(short, holders=(), unnamed=ALL_NAMED)
+        for short in shortages.of_workload(node, view)
+    ]
     return shortages.verdict(text, alone, queue)
 
 

@@ -18,6 +18,7 @@ from admission.answers import cluster, quota_use, shortages, subjects, waiting, 
 from admission.answers.cluster import Wanted
 from admission.answers.subjects import ExplainedObject
 from admission.answers.without_queues import FlavorRequest, LastEvent
+from admission.base import amount as amounts
 from admission.base import causes, clock, conditions, names, quantity, structs
 from admission.base.causes import MemberCounts, Shortage
 from admission.base.conditions import Text, WaitReason
@@ -802,7 +803,7 @@ def _with_numbers(
     tree_of = answer.cluster_queue if is_told else ""
     lists = Wanted(namespace=answer.namespace, workloads=False, tree_of=tree_of)
     read = cluster.relate(cluster.read(api, lists))
-    node = read.forest.queues.get(names.ClusterQueueName(answer.cluster_queue))
+    node = read.admitting.queues.get(names.ClusterQueueName(answer.cluster_queue))
     view = read.queues.get(answer.cluster_queue)
     if node is None or view is None:
         answer = replace(answer, missing=read.missing)
@@ -825,7 +826,8 @@ def _with_numbers(
     if answer.reason not in _OF_QUOTA:
         return answer
     shorts = shortages.of_workload(node, _AS_WORKLOAD(workload))
-    numbers = tuple(map(_numbers, shorts))
+    uncounted = {pair for queue, pair in read.uncounted if queue == answer.cluster_queue}
+    numbers = tuple(_numbers(short, uncounted) for short in shorts)
     sick = _sick(view.status.conditions, {short.flavor for short in shorts})
     answer = replace(answer, notes=(*answer.notes, *sick))
     pending = view.status.pending_workloads or 0
@@ -911,8 +913,8 @@ def _without_queues(
 ) -> Answer:
     """Return the answer with what is known of quota and place without reading ClusterQueues.
 
-    A place that an event told is as old as the event, and others may stand there now: it is in
-    the note about the event, which has its time, and nowhere else.
+    What the last event said is the verdict where the Workload still says the same numbers: it
+    knows the place and who holds the rest. A note says when that was. Else it is a note.
 
     Args:
         api: is asked with the rights of the caller.
@@ -929,7 +931,14 @@ def _without_queues(
     places = without_queues.place(api, key, answer.queue)
     answer = _at_place(answer, places.place, answer.message if is_told else "")
     notes = [*answer.notes]
-    if event is not None:
+    lacks = [_lack(amount, amount.free) for amount in amounts if amount.free is not None]
+    alone = (
+        sentences.waits_for_quota(lacks, answer.cluster_queue)
+        if answer.reason == Code.WAITING_FOR_QUOTA and lacks
+        else None
+    )
+    agrees = event is not None and alone is not None and _says_as_much(event, alone)
+    if event is not None and not agrees:
         notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
     if queue is not None:
         notes.append(_use_of(queue))
@@ -954,13 +963,39 @@ def _without_queues(
     at, queue_name = place_text(answer), answer.cluster_queue
     if answer.reason == Code.PENDING_EVALUATION:
         return _saying(answer, sentences.not_judged(at, queue_name), sees_queues=False)
-    lacks = [_lack(amount, amount.free) for amount in amounts if amount.free is not None]
+    if event is not None and agrees:
+        return _as_event_said(answer, event)
     if lacks:
         answer = replace(answer, notes=(*answer.notes, sentences.as_of_last_try()))
     text = Text(answer.reason, answer.message)
     if answer.reason == Code.WAITING_FOR_QUOTA and lacks:
         text = sentences.waits_for_quota(lacks, queue_name, place=at)
     return _saying(answer, text, sees_queues=False)
+
+
+def _says_as_much(event: LastEvent, alone: Text) -> bool:
+    """Return whether an event says what a Workload lacks as its condition says it now.
+
+    Args:
+        event: about what waits.
+        alone: the sentence without place, reach and holders, which the condition does not know.
+    """
+    head = alone.message.rstrip(".")
+    return event.message.startswith(head) and not event.message[len(head) :][:1].isalnum()
+
+
+def _as_event_said(answer: Answer, event: LastEvent) -> Answer:
+    """Return the answer with the sentence of an event, and the exact place where it is known."""
+    message, place = event.message, reading.told_place(event.message)
+    parts = "who holds the rest is" if answer.place is not None else "place and holders are"
+    note = f"{parts} as of {event.at[:19]}Z, when its event said so"
+    if place is not None and answer.place is not None:
+        exact = sentences.exact_place(answer.place)
+        message = message.replace(f"{place.words} in queue", f"{exact} in queue", 1)
+    elif place is not None:
+        answer = replace(answer, place=place.number, is_about=True)
+    answer = replace(answer, notes=(*answer.notes, note))
+    return _saying(answer, Text(event.reason, message), sees_queues=False)
 
 
 def _lack(amount: FlavorRequest, free: int) -> sentences.Lack:
@@ -981,14 +1016,21 @@ def _use_of(queue: LocalQueue) -> str:
     return f"LocalQueue {queue.metadata.name} holds {amounts}; {waits} in it"
 
 
-def _numbers(short: Shortage) -> Numbers:
+def _numbers(short: Shortage, uncounted: AbstractSet[FlavorResource]) -> Numbers:
+    """Return the numbers of one resource in one flavor.
+
+    Args:
+        short: what is asked for, and what there is.
+        uncounted: of what it is not known how much exists, and no more is given.
+    """
+    is_counted = (short.flavor, short.resource) not in uncounted
     return Numbers(
         flavor=short.flavor,
         resource=short.resource,
         asks=short.requested,
-        free=short.available,
-        reach=short.limit,
-        nominal=short.nominal,
+        free=short.available if is_counted else None,
+        reach=short.limit if is_counted else None,
+        nominal=amounts.add(short.nominal, short.withheld),
         holders=short.holders,
     )
 
@@ -1076,7 +1118,8 @@ def _sick(conditions_of_queue: Iterable[Any] | None, flavors: AbstractSet[str]) 
     """
     for condition in conditions_of_queue or ():
         is_short = condition.type == conditions.CAPACITY_SUFFICIENT and condition.status == "False"
-        if is_short and not reading.short_flavors(condition.message).isdisjoint(flavors):
+        short = {pair.flavor for pair in reading.existing_quota(condition.message)}
+        if is_short and not short.isdisjoint(flavors):
             yield f"GPUs are missing: {condition.message}"
 
 

@@ -195,7 +195,7 @@ def last_stop(api: Api, namespace: str, name: str, kinds: AbstractSet[str]) -> L
 
 def _events(api: Api, namespace: str, key: str, value: str) -> Iterator[LastEvent]:
     """Yield the events about an object that say something, as far as they may be listed."""
-    for resource, regarding, note in _EVENTS:
+    for resource, regarding, note in EVENTS:
         try:
             events = api.list(resource, namespace, field_selector=f"{regarding}.{key}={value}")
         except errors.ApiError:
@@ -203,7 +203,7 @@ def _events(api: Api, namespace: str, key: str, value: str) -> Iterator[LastEven
         for event in events.items:
             if event.get(note):
                 kind = event.get(regarding, {}).get("kind", "")
-                yield LastEvent(event.get("reason", ""), event[note], _time(event), kind)
+                yield LastEvent(event.get("reason", ""), event[note], time_of(event), kind)
         return
 
 
@@ -211,14 +211,15 @@ def _order(event: LastEvent) -> tuple[str, str, str]:
     return event.at, event.message, event.reason
 
 
-_EVENTS: Final = (
+EVENTS: Final = (
     (Resource("", "v1", "events", "Event"), "involvedObject", "message"),
     (resources.EVENTS, "regarding", "note"),
 )
 """Both forms of the same events, and their fields: Kubernetes' role view reads the first only."""
 
 
-def _time(event: Document) -> str:
+def time_of(event: Document) -> str:
+    """Return when an event was observed last, RFC 3339; empty where it does not say that."""
     moment: Any = (event.get("series") or {}).get("lastObservedTime")
     return moment or event.get("eventTime") or event["metadata"].get("creationTimestamp") or ""
 

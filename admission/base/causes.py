@@ -48,6 +48,21 @@ class BorrowingLimit(NamedTuple):
     amount: int
 
 
+class UnnamedHolders(NamedTuple):
+    """ClusterQueues that use a resource besides those that are named.
+
+    Attributes:
+        queues: how many.
+        amount: what they use together, in the canonical unit.
+    """
+
+    queues: int = 0
+    amount: int = 0
+
+
+ALL_NAMED: Final = UnnamedHolders()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
     """The numbers behind a wait, for one resource in one flavor.
@@ -62,6 +77,7 @@ class Shortage:
         elsewhere: what of that exists and is promised to others before.
         holders: ClusterQueues that use the resource, with their usage, largest first: those of
             the tree, or those below the borrowing limit that stands in the way.
+        unnamed: those beyond `holders`, which are the largest few.
         borrowing_limit: what alone stands in the way; None where more has to become free.
         reclaimable: how much more than `available` a smaller request would get, as the
             ClusterQueue preempts those that borrow its nominal quota.
@@ -77,6 +93,7 @@ class Shortage:
     withheld: int = 0
     elsewhere: Elsewhere = NOT_ELSEWHERE
     holders: tuple[tuple[ClusterQueueName, int], ...] = ()
+    unnamed: UnnamedHolders = ALL_NAMED
     borrowing_limit: BorrowingLimit | None = None
     reclaimable: int = 0
 

@@ -160,9 +160,15 @@ def _then(*, mends: bool) -> str:
 
 
 _EVICTED_DUE_TO: Final = "EvictedDueTo"
+PREEMPTED: Final = "Preempted"
+"""On a Workload that was preempted."""
+PREEMPTED_WORKLOAD: Final = "PreemptedWorkload"
+"""On the Workload for which one was preempted."""
+STOPPED: Final = "Stopped"
+"""On an owner that was stopped."""
 _STOPS: Final = frozenset(
     {
-        "Stopped", "Preempted", "PreemptionNotice", "PodTerminatedByKueue", "ExcessPodDeleted",
+        STOPPED, PREEMPTED, "PreemptionNotice", "PodTerminatedByKueue", "ExcessPodDeleted",
         "Deleted",
     }
 )  # fmt: skip
@@ -183,7 +189,7 @@ def goes_on(reason: str) -> bool:
 
 def stopped(message: str) -> Event:
     """Return the event on an owner when it is stopped: deleted or suspended."""
-    return Event(NORMAL, "Stopped", message)
+    return Event(NORMAL, STOPPED, message)
 
 
 def stray_pod_deleted(hosts: str) -> Event:
@@ -400,7 +406,7 @@ def preempted(message: str, priorities: tuple[int, int]) -> Event:
         message: of the condition Preempted.
         priorities: of the preemptor and of the victim.
     """
-    return Event(NORMAL, "Preempted", f"{message}{_ranks(*priorities)}")
+    return Event(NORMAL, PREEMPTED, f"{message}{_ranks(*priorities)}")
 
 
 def preempted_workload(
@@ -417,8 +423,8 @@ def preempted_workload(
         priorities: of the preemptor and of the victim.
     """
     whom = f"Preempted workload {victim} (UID: {uid}) in ClusterQueue {cluster_queue}"
-    reason = "PreemptedWorkload"
-    return Event(NORMAL, reason, f"{whom}{_ranks(*priorities)}", cause=reason)
+    note = f"{whom}{_ranks(*priorities)}"
+    return Event(NORMAL, PREEMPTED_WORKLOAD, note, cause=PREEMPTED_WORKLOAD)
 
 
 def _ranks(preemptor: int, preemptee: int) -> str:

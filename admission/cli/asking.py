@@ -1,6 +1,7 @@
 """The common parts of commands that query a cluster: the connection and the output."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,14 +10,11 @@ import click
 
 from admission.answers import cluster
 from admission.answers.cluster import Read, Wanted
-from admission.base import names
-from admission.cli import named, output, tables, targets
+from admission.cli import clusters, named, output, tables, targets
 from admission.kube.api import Api
 
 _TIMEOUT_SECONDS: Final = 30.0
 _ADVICE: Final = "check that gpu-admission is installed there: kubectl get clusterqueues"
-
-_NOT_SHOWN: Final = " are not shown"
 
 
 def _not_both(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -105,33 +103,40 @@ def namespace_of(typed: str | None) -> str | None:
     return (typed or "").rpartition("/")[0] or None
 
 
-def see_queues(read: Read, target: QueriedCluster) -> str:
+def see_queues(read: Read, target: QueriedCluster, command: str) -> str:
     """Return how to see the queues there are, by commands that the caller may run.
 
     Args:
         read: what could be read.
         target: where it was read.
+        command: that was typed, such as ``top research``.
     """
     if cluster.is_whole(read.missing, "LocalQueue"):
         kinds = ("clusterqueues", "localqueues -A")
         first = 0 if cluster.is_whole(read.missing, "ClusterQueue") else 1
         return "see those there are: " + "; ".join(f"kubectl get {kind}" for kind in kinds[first:])
-    return see_in_namespace(target, "its queues: kubectl get localqueues")
+    return see_in_namespace(read, target, command, "its queues: kubectl get localqueues")
 
 
-def see_in_namespace(target: QueriedCluster, step: str) -> str:
+def see_in_namespace(read: Read, target: QueriedCluster, command: str, step: str) -> str:
     """Return what who may read one namespace can see there.
 
     Args:
-        target: what was read.
+        read: what could be read.
+        target: where it was read.
+        command: that was typed, such as ``who gpu-node-3``.
         step: what there is to see, and the command for it without ``-n``.
     """
     if target.only:
         return f"you may read only namespace {target.only}; see {step} -n {target.only}"
-    return (
-        f"add -n NAMESPACE: you may not read all, and only namespace {target.namespace} was read;"
-        f" see {step} -n NAMESPACE"
+    is_unread = cluster.is_unread(read.missing, "Workload")
+    was_read = (
+        f"you may not read all namespaces, nor {target.namespace} of your context"
+        if is_unread
+        else f"you may not read all namespaces, and only {target.namespace} was read"
     )
+    again = clusters.again(f"kubectl gpu {command} -n NAMESPACE")
+    return f"name yours: {again}; {was_read}; see {step} -n NAMESPACE"
 
 
 def instead_of_nothing(
@@ -171,33 +176,44 @@ def say(lines: Iterable[str]) -> None:
 
 
 def not_shown(missing: Iterable[str], limit: int, only: str = "") -> list[str]:
-    """Return notes of what could not be read; those for the same reason are one note.
+    """Return one note of what may not be read, and one of each thing else that is missing.
 
     Args:
-        missing: sentences about it.
+        missing: sentences about it; JSON has them in full, with the roles that would show more.
         limit: width of the terminal.
         only: the namespace that was asked for; what is outside of it was not.
     """
-    kinds: dict[str, list[str]] = {}
-    roles: dict[str, list[str]] = {}
+    refused: dict[str, list[str]] = {}
+    steps, notes = list[str](), list[str]()
+    has_roles = False
     for text in missing:
-        if only and f" outside namespace {only}: " in text:
+        match = _REFUSED.fullmatch(text)
+        if match is None:
+            notes.append(f"note: {text}")
             continue
-        kind, _, role = text.partition(cluster.SHOWN_BY)
-        plural, between, why = kind.partition(_NOT_SHOWN)
-        kinds.setdefault(f"{between}{why}", []).append(plural)
-        roles.setdefault(f"{between}{why}", []).extend([role] if role else [])
-    notes = (
-        f"note: {', '.join(plurals)}{why}{_shown_by(roles[why])}" for why, plurals in kinds.items()
-    )
+        if only and match["outside"] == only:
+            continue
+        has_roles = has_roles or match["role"] is not None
+        if not match["step"].startswith("list "):
+            steps.append(match["step"])
+            continue
+        is_kind = match["step"].startswith("list them")
+        what = match["what"] if is_kind else match["step"].removeprefix("list ")
+        place = f" outside namespace {match['outside']}" if match["outside"] else ""
+        refused.setdefault(place, []).append(what.lower())
+    parts = [
+        f"{'list ' if not number else ''}{', '.join(dict.fromkeys(kinds))}{place}"
+        for number, (place, kinds) in enumerate(refused.items())
+    ]
+    if parts or steps:
+        whole = ", nor ".join((*parts, *dict.fromkeys(steps)))
+        roles = "; -o json names the roles that would show it" if has_roles else ""
+        notes.append(f"note: not all is shown: your user may not {whole}{roles}")
     return [line for note in notes for line in tables.sentence(note, limit, "  ")]
 
 
-def _shown_by(roles: Sequence[str]) -> str:
-    if not roles:
-        return ""
-    if len(roles) == 1:
-        return f"; shown by ClusterRole {roles[0]}"
-    start, end = names.VIEWER_ROLE_PREFIX, names.VIEWER_ROLE_SUFFIX
-    kinds = ",".join(role.removeprefix(start).removesuffix(end) for role in roles)
-    return f"; shown by ClusterRoles {start}{{{kinds}}}{end}"
+_REFUSED: Final = re.compile(
+    r"(?P<what>.+?) (?:is|are) not shown(?: outside namespace (?P<outside>\S+))?: "
+    rf"you may not (?P<step>.+?)(?:{cluster.SHOWN_BY}(?P<role>\S+))?"
+)
+"""What the caller may not read; see `admission.answers.cluster`."""

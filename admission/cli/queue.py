@@ -129,7 +129,7 @@ def _one(target: QueriedCluster, read: Read, name: str) -> Queue:
         output.fail(
             f"there is no queue {name!r} that you may read",
             similar(name, asking.queue_names(read, target.namespace))
-            + asking.see_queues(read, target),
+            + asking.see_queues(read, target, f"queue {name}"),
             code=ErrorCode.NOT_FOUND,
         )
     if name in read.known_queues:

@@ -9,7 +9,15 @@ import click
 
 from admission.answers import cluster, node_groups, quota_use
 from admission.answers.node_groups import DomainAmount, GroupedNodes
-from admission.answers.quota_use import CohortUse, Line, LocalLine, LocalUse, Use, Waiting
+from admission.answers.quota_use import (
+    CohortUse,
+    FlavorLine,
+    Line,
+    LocalLine,
+    LocalUse,
+    Use,
+    Waiting,
+)
 from admission.answers.spelling import similar
 from admission.base import amount, names, quantity
 from admission.base.json_answers import ErrorCode
@@ -19,6 +27,7 @@ from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
 
 _NONE: Final = "-"
+_SICK_NODES: Final = 5
 _UNKNOWN: Final = "?"
 _QUEUES: Final = (
     TableColumn("QUEUE"),
@@ -248,9 +257,11 @@ def _of(target: QueriedCluster, queue: str | None) -> Use:
         ]
         is_whole = cluster.is_whole(use.missing, "ClusterQueue")
         see = "see those there are: kubectl get clusterqueues,cohorts"
+        if not is_whole:
+            see = asking.see_queues(read, target, f"top {queue}")
         output.fail(
             f"there is no ClusterQueue and no Cohort {queue!r} that you may read",
-            similar(queue, known_names) + (see if is_whole else asking.see_queues(read, target)),
+            similar(queue, known_names) + see,
             code=ErrorCode.NOT_FOUND,
         )
     return selected
@@ -366,6 +377,23 @@ def _of_resource(use: Use, resource: str, width: int) -> Iterator[str]:
     if rows and quota_use.is_gpu(resource):
         yield ""
         yield from tables.table(_FLAVORS, rows, width)
+        for flavor in use.flavors:
+            for line in flavor.lines:
+                if line.resource == resource and line.sick:
+                    yield from tables.sentence(_sick_note(flavor.name, line), width, "  ")
+
+
+def _sick_note(flavor: str, line: FlavorLine) -> str:
+    """Return on which nodes how many devices cannot be used, and why; the largest first."""
+    amounts = sorted(line.sick_on, key=lambda sick: (-sick.amount, sick.node))
+    parts = [
+        f"{_text(line.resource, sick.amount)} on {sick.node} ({', '.join(sick.reasons) or 'sick'})"
+        for sick in amounts[:_SICK_NODES]
+    ]
+    if rest := amounts[_SICK_NODES:]:
+        nodes = tables.counted(len(rest), "more node")
+        parts.append(f"{_text(line.resource, sum(sick.amount for sick in rest))} on {nodes}")
+    return f"note: {_text(line.resource, line.sick or 0)} of {flavor} are sick: {'; '.join(parts)}"
 
 
 def _verdict(use: Use, resource: str) -> str:

@@ -1,15 +1,18 @@
 """``kubectl gpu usage``: how much GPU-time was used, by whom, and since when that is complete."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 import click
 from typing_extensions import override
 
+from admission.answers import owning, preemptions, quota_use
 from admission.answers import usage as usages
+from admission.answers.preemptions import Party, Preemptions, ToldPreemption
 from admission.answers.usage import Usage, UsageRow
-from admission.base import durations, names
+from admission.base import clock, durations, names
 from admission.base.errors import InvalidValueError
 from admission.base.json_answers import ErrorCode
 from admission.cli import asking, clusters, named, output, tables
@@ -17,10 +20,13 @@ from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
 from admission.kube import errors
 from admission.objects import usage_record
-from admission.objects.usage_record import RecordedOwner, Runs
+from admission.objects.usage_record import DAY, Period, Runs
+from admission.reasons import sentences
 
 _DAYS: Final = re.compile(r"([0-9]+)d")
-_DAY_US: Final = 24 * 3600 * 10**6
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NAMED_DAYS: Final = {"today": 0, "yesterday": 1}
+"""Days, and how many lie between their begin and that of today."""
 _OWNER: Final = "owner"
 _OTHERS: Final = "(others)"
 _OLD_SECONDS: Final = 600
@@ -29,32 +35,59 @@ _NAMED_HOLES: Final = 3
 
 
 class _Since(click.ParamType[int]):
-    name = "duration"
+    name = "time"
 
     @override
     def convert(
         self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Return seconds."""
+        """Return the moment, in seconds since 1970."""
         if isinstance(value, int):
             return value
+        now = int(output.clock().now().timestamp())
+        today = Period.DAY.start_of(now)
         days = _DAYS.fullmatch(value)
+        if value in _NAMED_DAYS:
+            return today - _NAMED_DAYS[value] * DAY
+        if _DATE.match(value):
+            moment = self._moment(value, param, ctx)
+            if moment >= now:
+                self.fail(f"{value!r}: must be in the past", param, ctx)
+            return moment
         try:
-            microseconds = int(days[1]) * _DAY_US if days else durations.parse(value)
+            microseconds = int(days[1]) * DAY * 10**6 if days else durations.parse(value)
         except InvalidValueError as error:
-            self.fail(f"{error}, or whole days such as 7d", param, ctx)
+            hint = "whole days such as 7d, today, yesterday, or a date such as 2026-03-01"
+            self.fail(f"{error}, {hint}", param, ctx)
         if microseconds <= 0:
             self.fail(f"{value!r}: must be above 0s", param, ctx)
-        return microseconds // 10**6
+        return now - microseconds // 10**6
+
+    def _moment(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the moment of a date, or of a time with its zone."""
+        try:
+            is_day = _DATE.fullmatch(value) is not None
+            day = datetime.fromisoformat(value).replace(tzinfo=UTC)
+            moment = day if is_day else clock.from_wire(value)
+        except ValueError:
+            self.fail(
+                f"{value!r}: must be a date such as 2026-03-01, or a time such as "
+                "2026-03-01 08:00Z",
+                param,
+                ctx,
+            )
+        return int(moment.timestamp())
 
 
 @click.command(
     epilog=f"""\b
 Examples:
   kubectl gpu usage
+  kubectl gpu usage --since today
   kubectl gpu usage --since 24h --by queue --by flavor
   kubectl gpu usage --since 30d --by user -n research
   kubectl gpu usage --by owner
+  kubectl gpu usage --preempted --since today   # what was preempted, and for whom
   kubectl gpu usage --since 7d -o json
 
 {EXITS}"""
@@ -64,14 +97,21 @@ Examples:
     type=_Since(),
     default="7d",
     show_default=True,
-    help="How far back, as 36h or 7d. A record that began earlier counts as a whole.",
+    help="From when on: 36h or 7d ago, today or yesterday (its midnight, UTC), a date such as "
+    "2026-03-01, or a time. A record that began earlier counts as a whole.",
 )
 @click.option(
     "--by",
     "dimensions",
     multiple=True,
     type=click.Choice([*usages.FIELDS, _OWNER]),
-    help="By what to add up; may be repeated. owner shows run times. Default: namespace.",
+    help="By what to add up; may be repeated. owner shows run times, also of what still runs. "
+    "Default: namespace.",
+)
+@click.option(
+    "--preempted",
+    is_flag=True,
+    help="Show instead what was preempted, when, for whom and why, as Workloads and events tell.",
 )
 @click.option(
     "-n", "--namespace", is_eager=True, shell_complete=named.namespaces,
@@ -94,6 +134,7 @@ Examples:
 def usage(
     since: int,
     dimensions: tuple[str, ...],
+    preempted: bool,
     namespace: str | None,
     system_namespace: str,
     limit: int,
@@ -105,8 +146,14 @@ def usage(
 
     Quota counts from its reservation until its release. The answer says since when it is complete,
     and names the times in which something may be missing. You need the right to list ConfigMaps in
-    the namespace of gpu-admission.
+    the namespace of gpu-admission; --by owner reads Workloads and pods, too, for what still runs.
+    With --preempted you need none of these: it shows the Workloads and events that you may read.
     """
+    if preempted:
+        if dimensions:
+            raise click.UsageError("--preempted adds nothing up; leave --by out")
+        _show_preempted(since, namespace or "", limit, kubeconfig, context, form)
+        return
     fields = (
         tuple(usages.FIELDS)
         if form == output.WIDE
@@ -125,12 +172,17 @@ def usage(
                 f"namespace holds now: kubectl gpu who -n {namespace or 'NAMESPACE'}",
                 code=ErrorCode.FORBIDDEN,
             )
+        running = None
+        if _OWNER in dimensions:
+            running, missing = usages.running(target.api, namespace or "", target.namespace, now)
+            unreadable += missing
     usage_ = usages.summed(
         records,
-        now - since,
+        since,
         dimensions=fields or ("namespace",),
         namespace=namespace or "",
         unreadable=unreadable,
+        running=running,
     )
     if usage_ is None:
         output.fail(
@@ -142,17 +194,125 @@ def usage(
         output.print_json(usages.document(usage_))
         return
     width = tables.width()
-    asking.say(_lines(usage_, now, since, limit, width, has_runs=_OWNER in dimensions))
+    has_runs = _OWNER in dimensions
+    asking.say(_lines(usage_, now, since, limit, width, namespace or "", has_runs=has_runs))
+
+
+def _show_preempted(
+    since: int,
+    namespace: str,
+    limit: int,
+    kubeconfig: str | None,
+    context: str | None,
+    form: str,
+) -> None:
+    moment = datetime.fromtimestamp(since, UTC)
+    with asking.asked(kubeconfig, context, None) as target:
+        preempted = preemptions.of(target.api, namespace, target.namespace, moment)
+    if form == "json":
+        output.print_json(preemptions.document(preempted, moment))
+        return
+    asking.say(_preempted_lines(preempted, since, limit, tables.width(), namespace))
+
+
+_PREEMPTED_COLUMNS: Final = [
+    TableColumn("WHEN"),
+    TableColumn("PREEMPTED"),
+    TableColumn("USER", goes=3),
+    TableColumn("GPUS", right=True),
+    TableColumn("QUEUE", goes=2),
+    TableColumn("FOR"),
+    TableColumn("ITS USER", goes=4),
+    TableColumn("ITS QUEUE", goes=1),
+    TableColumn("WHY"),
+    TableColumn("NOW"),
+]
+_HOW_FAR: Final = (
+    "note: of each Workload that exists its last preemption is shown; of earlier ones, and of "
+    "what is gone, those whose events the API server still has, by default of the last hour"
+)
+
+
+def _preempted_lines(
+    preempted: Preemptions, since: int, limit: int, width: int, only: str
+) -> Iterator[str]:
+    rows = [_preempted_row(preemption) for preemption in preempted.preemptions]
+    where = f" in namespace {only}" if only else " that you may read" if preempted.missing else ""
+    period = f"since {usage_record.text_of(since)}{where}"
+    if rows:
+        noun = tables.counted(len(rows), "preemption")
+        yield from tables.sentence(f"{noun} {period}: {_gpus_lost(preempted)}", width, "  ")
+        yield from tables.table(_PREEMPTED_COLUMNS, rows[:limit] if limit else rows, width)
+    else:
+        yield from tables.sentence(f"Nothing is known to be preempted {period}", width, "  ")
+    if limit and len(rows) > limit:
+        text = f"and {len(rows) - limit:,} more; all of them: --limit 0"
+        yield from tables.sentence(text, width, "  ")
+    yield from tables.sentence(_HOW_FAR, width, "  ")
+    yield from asking.not_shown(preempted.missing, width, only)
+
+
+def _gpus_lost(preempted: Preemptions) -> str:
+    """Return what all victims asked for, and of how many that is not known."""
+    sums: dict[str, int] = {}
+    unknown = 0
+    for preemption in preempted.preemptions:
+        unknown += preemption.gpus is None
+        for resource, n in (preemption.gpus or {}).items():
+            sums[resource] = sums.get(resource, 0) + n
+    amounts = [
+        f"{quota_use.amount_text(resource, sums[resource])} {resource}"
+        for resource in sorted(sums, key=quota_use.order_of)
+    ]
+    if unknown:
+        amounts.append(f"not known of {unknown:,}")
+    return ", ".join(amounts) or "no GPUs"
+
+
+def _preempted_row(preemption: ToldPreemption) -> list[str]:
+    victim, preemptor = preemption.victim, preemption.preemptor
+    return [
+        preemption.at[:19] + "Z",
+        _party(victim),
+        _user(victim),
+        _gpus(preemption.gpus),
+        victim.cluster_queue or tables.UNKNOWN,
+        _party(preemptor),
+        _user(preemptor),
+        preemptor.cluster_queue or tables.UNKNOWN,
+        sentences.PREEMPTED_BY[preemption.cause],
+        str(preemption.afterwards),
+    ]
+
+
+def _party(party: Party) -> str:
+    if not party.workload:
+        return tables.UNKNOWN
+    return owning.shown(party.namespace, party.owner, party.workload)
+
+
+def _user(party: Party) -> str:
+    return tables.UNKNOWN if party.requester == owning.UNKNOWN else party.requester
+
+
+def _gpus(gpus: Mapping[str, int] | None) -> str:
+    if gpus is None:
+        return tables.UNKNOWN
+    parts = (
+        f"{quota_use.amount_text(resource, gpus[resource])}"
+        + ("" if resource == names.GPU_RESOURCE else f" {resource.rpartition('/')[2]}")
+        for resource in sorted(gpus, key=quota_use.order_of)
+    )
+    return ", ".join(parts) or "0"
 
 
 def _lines(
-    usage_: Usage, now: int, since: int, limit: int, width: int, *, has_runs: bool
+    usage_: Usage, now: int, since: int, limit: int, width: int, only: str, *, has_runs: bool
 ) -> Iterator[str]:
     for text in _verdict(usage_, now, since):
         yield from tables.sentence(text, width, "  ")
-    rows = (
-        [_run(run) for run in usage_.runs] if has_runs else [_row(usage_, r) for r in usage_.rows]
-    )
+    yield from asking.not_shown(usage_.unreadable, width, only)
+    rows = _run_rows(usage_) if has_runs else [_row(usage_, r) for r in usage_.rows]
     if not rows:
         return
     yield ""
@@ -187,11 +347,15 @@ def _verdict(usage_: Usage, now: int, since: int) -> Iterator[str]:
             f"while no controller counted may be missing: {shown}"
             + (f" and {remainder} earlier times" if remainder > 0 else "")
         )
-    if record.begin > now - since:
+    if record.begin > since:
         yield f"note: nothing is recorded before {usage_record.text_of(record.begin)}"
+    elif record.begin < since:
+        yield (
+            f"note: you asked from {usage_record.text_of(since)} on; the record that contains "
+            f"that time is counted as a whole, from {usage_record.text_of(record.begin)} on"
+        )
     if now - record.until > _OLD_SECONDS:
         yield "note: nothing was recorded since then; does a controller lead? gpu-admission doctor"
-    yield from (f"note: {note}" for note in usage_.unreadable)
 
 
 def _columns(usage_: Usage) -> list[TableColumn]:
@@ -222,18 +386,46 @@ _RUN_COLUMNS: Final = [
     TableColumn("RUNS", right=True),
     TableColumn("MEAN", right=True),
     TableColumn("LONGEST", right=True),
+    TableColumn("RUNNING", right=True),
+    TableColumn("FOR", right=True),
 ]
+_NO_RUNS: Final = Runs(0, 0, 0)
 
 
-def _run(run: tuple[RecordedOwner, Runs]) -> list[str]:
-    owner, runs = run
+def _run_rows(usage_: Usage) -> list[list[str]]:
+    """Return a row for each owner: what has ended, and what still runs; the longest time first."""
+    ended = dict(usage_.runs)
+    running = usage_.running or {}
+    owners = {
+        owner: ended.get(owner, _NO_RUNS).seconds + running.get(owner, _NO_RUNS).seconds
+        for owner in (*ended, *running)
+    }
     return [
-        owner.namespace or "-",
-        f"{owner.kind} {owner.name or _OTHERS}",
-        f"{runs.number:,}",
-        durations.to_wire(runs.seconds // runs.number * 10**6),
-        durations.to_wire(runs.longest * 10**6),
+        [
+            owner.namespace or "-",
+            f"{owner.kind} {owner.name or _OTHERS}",
+            *_ended(ended.get(owner, _NO_RUNS)),
+            *_running(None if usage_.running is None else running.get(owner, _NO_RUNS)),
+        ]
+        for owner in sorted(owners, key=lambda owner: (-owners[owner], owner))
     ]
+
+
+def _ended(runs: Runs) -> tuple[str, str, str]:
+    """Return how many runs have ended, and how long they took."""
+    if not runs.number:
+        return "0", "-", "-"
+    mean = durations.to_wire(runs.seconds // runs.number * 10**6)
+    return f"{runs.number:,}", mean, durations.to_wire(runs.longest * 10**6)
+
+
+def _running(runs: Runs | None) -> tuple[str, str]:
+    """Return how many runs go on, and for how long the longest; None where that is not known."""
+    if runs is None:
+        return tables.UNKNOWN, tables.UNKNOWN
+    if not runs.number:
+        return "-", "-"
+    return f"{runs.number:,}", durations.to_wire(runs.longest * 10**6)
 
 
 def _hours(resource: str, seconds: int) -> str:

@@ -1,5 +1,6 @@
 """``kubectl gpu who``: who holds quota: all of it, or a node, a queue, a Cohort, a user's."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -160,10 +161,7 @@ def _where(read: Read, target: QueriedCluster) -> str:
 def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
     node, unread = _node(target, name) if kind in {None, "node"} else (None, ())
     namespace, _, local = name.rpartition("/")
-    is_part = local.isdecimal() and bool(target.only)  # a GPU of a node, rather than a LocalQueue
-    if node is None and namespace and not is_part:
-        target = replace(target, namespace=namespace)
-    read = target.read(pods="", pod_fields=cluster.RUNNING)
+    target, read = _read_for(target, name, is_node=node is not None, may_read=not unread)
     every = holders.of(read)
     on_unread = holders.on_node(every, _node_of(name)) if unread else ()
     behind = read.cluster_queue_of(namespace or target.namespace, local)
@@ -190,7 +188,7 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
             f"{name!r} is no {kind or 'node, queue, cohort or user'} that holds something you may "
             "read",
             _owned(name, every)
-            or similar(name, _known_names(read, target, every)) + _see(read, target),
+            or similar(name, _known_names(read, target, every)) + _see(read, target, name),
             code=ErrorCode.NOT_FOUND,
         )
     if kinds[0] == "user" and len(users) > 1:
@@ -227,18 +225,48 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
             return _Found("user", user, of_user, read.missing, where, never=waits)
 
 
+def _read_for(
+    target: QueriedCluster, name: str, *, is_node: bool, may_read: bool
+) -> tuple[QueriedCluster, Read]:
+    """Return what is read for a name, and in which namespace that is.
+
+    ``NAMESPACE/QUEUE`` names the namespace; ``NODE/GPU`` does not, and looks the same to who may
+    not read nodes.
+
+    Args:
+        target: the cluster, with the namespace of the context or of ``-n``.
+        name: that was typed.
+        is_node: whether it is a node that may be read.
+        may_read: whether nodes may be read.
+    """
+    namespace, _, local = name.rpartition("/")
+    in_context = target.read(pods="", pod_fields=cluster.RUNNING)
+    if is_node or not namespace:
+        return target, in_context
+    may_be_gpu = local.isdecimal() and not may_read
+    if may_be_gpu and (target.only or holders.on_node(holders.of(in_context), namespace)):
+        return target, in_context
+    named_target = replace(target, namespace=namespace)
+    read = named_target.read(pods="", pod_fields=cluster.RUNNING)
+    if may_be_gpu and cluster.is_unread(read.missing, "Workload"):
+        return target, in_context
+    return named_target, read
+
+
 def _requesters(every: Iterable[Holder], waits: Iterable[Place]) -> Iterator[str]:
     yield from (holder.requester for holder in every)
     yield from (place.requester for place in waits)
 
 
-def _see(read: Read, target: QueriedCluster) -> str:
+def _see(read: Read, target: QueriedCluster, name: str) -> str:
     """Return how to see what there is, by commands that the caller may run."""
+    command = f"who {shlex.quote(name)}"
     if cluster.is_whole(read.missing, "ClusterQueue"):
         return "see nodes and queues: kubectl get nodes; kubectl gpu top; kubectl gpu queue"
     if cluster.is_whole(read.missing, "Workload"):
-        return asking.see_queues(read, target)
-    return asking.see_in_namespace(target, "who holds what there: kubectl gpu who")
+        return asking.see_queues(read, target, command)
+    step = "who holds what there: kubectl gpu who"
+    return asking.see_in_namespace(read, target, command, step)
 
 
 def _owned(name: str, every: Iterable[Holder]) -> str:

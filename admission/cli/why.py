@@ -8,7 +8,6 @@ import click
 from admission.answers import quota_use
 from admission.answers import why as visibility_why
 from admission.answers.why import Answer, Numbers, State
-from admission.base import quantity
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
@@ -147,15 +146,12 @@ def _wide(answer: Answer) -> dict[str, str]:
 
 def _quota_row(numbers: Numbers) -> tuple[str, ...]:
     amounts = (numbers.asks, numbers.free, numbers.reach, numbers.nominal)
-    holders = (
-        f"{queue} ({quantity.in_words(numbers.resource, used)})"
-        for queue, used in numbers.holders or ()
-    )
+    holders = sentences.holders_in_words(numbers.resource, numbers.holders or ())
     return (
         numbers.flavor,
         numbers.resource,
         *(_amount(numbers.resource, value) for value in amounts),
-        sentences.listed(holders) or ("?" if numbers.holders is None else "-"),
+        sentences.holders_listed(*holders) or ("?" if numbers.holders is None else "-"),
     )
 
 

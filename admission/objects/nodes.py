@@ -14,6 +14,10 @@ from admission.gpu.published import Published
 from admission.objects import values, views
 from admission.scheduling.places.model import CORDONED, NOT_READY, Node
 
+STATES: Final = frozenset(
+    f"node.kubernetes.io/{state}" for state in ("unschedulable", "not-ready", "unreachable")
+)
+"""Taints that say what is wrong with a node; its GPUs are counted as sick for that."""
 LEAVING: Final = frozenset(
     {"karpenter.sh/disrupted", "karpenter.sh/disruption", "ToBeDeletedByClusterAutoscaler"}
 )

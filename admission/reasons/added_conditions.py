@@ -344,7 +344,7 @@ def shortage(
         exist: amount of it that exists.
         healthy: healthy amount.
         kept: amount that admitted pods hold where nothing new starts; empty for none.
-        sick: amount that is not healthy, likewise.
+        sick: amount that is not healthy and that no admitted pod holds, likewise.
         outside: healthy amount that pods without a queue hold, likewise.
         other_holders: amount that is promised to queues before this one, likewise.
         overlaps: other flavors that select nodes of this one.
@@ -355,7 +355,7 @@ def shortage(
         for value, state in (
             (healthy, "healthy"),
             (kept, "held by running pods on sick GPUs or on nodes that take no new pods"),
-            (sick, "sick"),
+            (sick, "sick and held by nobody" if kept else "sick"),
             (outside, "held by pods without a queue"),
             (other_holders, before),
         )

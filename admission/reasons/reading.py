@@ -20,7 +20,7 @@ from admission.base.conditions import (
     WaitReason,
 )
 from admission.base.errors import InvalidValueError
-from admission.base.names import FlavorName, PodSetName
+from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
 from admission.reasons import kueue
 
 # ---------------------------------------------------------------------- why a Workload waits
@@ -85,6 +85,22 @@ def _preempted(match: re.Match[str]) -> Why:
     )
 
 
+_RANKS: Final = "; preemptor effective priority: "
+_PREVIOUSLY: Final = "Previously: "
+
+
+def preemption(message: str) -> causes.Preempted | None:
+    """Return what a condition or an event says of a preemption; None where it says of none.
+
+    Args:
+        message: of Evicted, Requeued or Preempted, or of the event Preempted on a Workload, which
+            has priorities besides.
+    """
+    match = _WHOLE_PREEMPTED.fullmatch(message.removeprefix(_PREVIOUSLY).partition(_RANKS)[0])
+    why = None if match is None else _preempted(match)
+    return why if isinstance(why, causes.Preempted) else None
+
+
 def _pending_preemption(match: re.Match[str]) -> Why:
     return causes.PendingPreemption(_pod_sets(match[1]), int(match[2]))
 
@@ -94,6 +110,7 @@ _PREEMPTED: Final = (
     r" due to (?P<cause>[^;]+); preemptor path: (?P<preemptor>[^;]*);"
     r" preemptee path: (?P<preemptee>.*)"
 )
+_WHOLE_PREEMPTED: Final = re.compile(_PREEMPTED, re.DOTALL)
 _WHOLE: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Why]], ...]] = tuple(
     (re.compile(pattern, re.DOTALL), value)
     for pattern, value in (
@@ -401,12 +418,35 @@ def says_lost_node(message: str) -> bool:
 
 # -------------------------------------------------------------------------------- ClusterQueues
 
-_SHORT_FLAVOR: Final = re.compile(r"\S+ in flavor (\S+): quota promises ")
+_SHORT: Final = re.compile(r"(\S+) in flavor (\S+): quota promises \S+, (\S+) exist \(([^()]*)\)")
+_PROMISED_BEFORE: Final = re.compile(r"(\S+) promised to queues(?: and flavors)? before this one")
 
 
-def short_flavors(message: str) -> frozenset[str]:
-    """Return the flavors of which a ClusterQueue says that it promises more than exists."""
-    return frozenset(_SHORT_FLAVOR.findall(message))
+class ExistingQuota(NamedTuple):
+    """What exists of the quota that a ClusterQueue promises; canonical units.
+
+    Attributes:
+        share: what exists of it.
+        elsewhere: what exists of the flavor and is promised to others before.
+    """
+
+    share: int
+    elsewhere: int = 0
+
+
+def existing_quota(message: str) -> dict[FlavorResource, ExistingQuota]:
+    """Return what exists of what a ClusterQueue promises too much of.
+
+    Args:
+        message: of CapacitySufficient=False.
+    """
+    existing = {}
+    for resource, flavor, exist, parts in _SHORT.findall(message):
+        before = _PROMISED_BEFORE.search(parts)
+        existing[FlavorResource(FlavorName(flavor), ResourceName(resource))] = ExistingQuota(
+            _amount(resource, exist), 0 if before is None else _amount(resource, before[1])
+        )
+    return existing
 
 
 # --------------------------------------------------------------------------- places in a queue

@@ -13,14 +13,16 @@ from typing import Final, NamedTuple, assert_never
 from admission.base import amount as amounts
 from admission.base import causes, conditions, names, quantity
 from admission.base.causes import (
+    ALL_NAMED,
     BorrowingLimit,
     LargestNode,
     MemberCounts,
     Refusal,
     Shortage,
+    UnnamedHolders,
     Why,
 )
-from admission.base.conditions import EvictionReason, Text, WaitReason
+from admission.base.conditions import EvictionReason, PreemptionReason, Text, WaitReason
 from admission.base.names import FlavorResource
 from admission.reasons import domains, kueue, placing
 from admission.reasons.next_steps import Code, is_code
@@ -105,6 +107,7 @@ class Lack(NamedTuple):
         is_all_elsewhere: whether that is all of it.
         promised_to: ClusterQueues and Cohorts that it is promised to.
         holders: ClusterQueues with what they use, largest first.
+        unnamed: how many others use it, and how much together; empty for none.
         hold_more: whether that is more than the ClusterQueue itself could ever take.
         never: whether it asks for more than it could ever take.
         exists_not: whether it would fit if all existed that is promised.
@@ -125,6 +128,7 @@ class Lack(NamedTuple):
     is_all_elsewhere: bool = False
     promised_to: tuple[str, ...] = ()
     holders: tuple[tuple[str, str], ...] = ()
+    unnamed: tuple[int, str] | None = None
     hold_more: bool = False
     never: bool = False
     exists_not: bool = False
@@ -194,11 +198,26 @@ def waits_for_quota(
         return Text(Code.HELD_BY_PREVIOUS_REVISION, sentence(head, cause, at))
     limits = [*_limits(lacks), *_smaller(lacks)]
     holders = of_resource[0].holders if len(of_resource) == 1 else ()
-    users = listed(f"{name(queue)} ({used})" for queue, used in holders)
-    is_held_by_others = any(queue != cluster_queue for queue, _ in holders)
+    unnamed = of_resource[0].unnamed if holders else None
+    users = holders_listed(holders, unnamed)
+    is_held_by_others = bool(unnamed) or any(queue != cluster_queue for queue, _ in holders)
     where = " in its Cohort" if of_resource[0].hold_more and is_held_by_others else ""
     held_by = f"held{where} by {users}" if users else ""
     return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, *limits, held_by))
+
+
+def holders_listed(
+    holders: Iterable[tuple[str, str]], unnamed: tuple[int, str] | None = None
+) -> str:
+    """Return who uses a resource, as ``serving (9), research (4) and 7 more (12)``.
+
+    Args:
+        holders: ClusterQueues with what they use.
+        unnamed: how many others there are, and what they use together.
+    """
+    parts = [f"{name(queue)} ({used})" for queue, used in holders]
+    shown = ", ".join(parts)
+    return f"{shown} and {unnamed[0]:,} more ({unnamed[1]})" if unnamed else shown
 
 
 def as_of_last_try() -> str:
@@ -285,7 +304,8 @@ def _withheld(lack: Lack) -> str:
     """Return why what is promised is not there: sick, missing, or promised to others before."""
     if not lack.withheld:
         return ""
-    promised, owners = f"{lack.withheld} more promised", listed(map(name, lack.promised_to))
+    promised = f"{lack.withheld} more promised"
+    owners = listed(map(name, lack.promised_to)) or "other queues"
     if not lack.elsewhere:
         return f"{promised}, but sick or missing"
     if lack.is_all_elsewhere:
@@ -624,6 +644,8 @@ def lacks(shortages: Iterable[Shortage]) -> list[Lack]:
 def _lack(shortage: Shortage) -> Lack:
     resource, withheld, promised = shortage.resource, shortage.withheld, shortage.elsewhere
     room = max(0, min(shortage.available, shortage.limit))
+    holders, unnamed = holders_in_words(resource, shortage.holders, shortage.unnamed)
+    used_in_all = sum(used for _, used in shortage.holders) + shortage.unnamed.amount
     return Lack(
         resource=resource,
         flavor=shortage.flavor,
@@ -639,14 +661,33 @@ def _lack(shortage: Shortage) -> Lack:
         smaller=quantity.in_words(resource, room + shortage.reclaimable)
         if 0 < shortage.reclaimable < shortage.requested - room
         else "",
-        holders=tuple(
-            (queue, quantity.in_words(resource, used))
-            for queue, used in shortage.holders
-            if used > 0
-        ),
-        hold_more=sum(used for _, used in shortage.holders) + room > shortage.limit,
+        holders=holders,
+        unnamed=unnamed,
+        hold_more=used_in_all + room > shortage.limit,
         never=_is_never(shortage),
         exists_not=room < shortage.requested <= amounts.add(room, withheld),
+    )
+
+
+def holders_in_words(
+    resource: str,
+    holders: Iterable[tuple[str, int]],
+    beyond: UnnamedHolders = ALL_NAMED,
+) -> tuple[tuple[tuple[str, str], ...], tuple[int, str] | None]:
+    """Return who uses a resource as `holders_listed` takes it; a few of them are named.
+
+    Args:
+        resource: that they use.
+        holders: ClusterQueues with what they use, largest first.
+        beyond: those that are not among them.
+    """
+    using = [holder for holder in holders if holder[1] > 0]
+    rest = using[_LISTED:]
+    count = len(rest) + beyond.queues
+    amount = sum(used for _, used in rest) + beyond.amount
+    return (
+        tuple((queue, quantity.in_words(resource, used)) for queue, used in using[:_LISTED]),
+        (count, quantity.in_words(resource, amount)) if count else None,
     )
 
 
@@ -861,6 +902,17 @@ def preempted(reason: causes.Preempted) -> Text:
     taker = f"a workload of queue {name(queue)}" if queue else "another workload"
     cause = kueue.PREEMPTED_FOR[reason.cause]
     return Text(Code.EVICTED, sentence(f"Lost its quota to {taker}", f"why: {cause}"))
+
+
+PREEMPTED_BY: Final[Mapping[PreemptionReason, str]] = MappingProxyType(
+    {
+        PreemptionReason.IN_CLUSTER_QUEUE: "priority in its queue",
+        PreemptionReason.IN_COHORT_RECLAMATION: "reclaim of borrowed quota",
+        PreemptionReason.IN_COHORT_FAIR_SHARING: "fair sharing",
+        PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING: "priority, while both borrow",
+    }
+)
+"""Why a Workload was preempted, in few words."""
 
 
 def stated(reason: str, message: str) -> Text:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from admission.base.causes import Shortage
+from admission.base.causes import Shortage, UnnamedHolders
 from admission.base.names import FlavorResource, PodSetName, ResourceName
 from admission.scheduling import quota
 from admission.scheduling.heads import Head
@@ -27,10 +27,12 @@ def shortages(snapshot: Snapshot, nominee: NominatedHead) -> tuple[Shortage, ...
     return tuple(
         replace(
             shortage,
-            holders=_holders(snapshot, nominee.queue, shortage),
+            holders=holders,
+            unnamed=unnamed,
             reclaimable=_reclaimable(snapshot, nominee.queue, shortage),
         )
         for shortage in nominee.assignment.shortages
+        for holders, unnamed in [_holders(snapshot, nominee.queue, shortage)]
     )
 
 
@@ -50,7 +52,7 @@ def _reclaimable(snapshot: Snapshot, queue: QueueNode, shortage: Shortage) -> in
 
 
 def _holders(snapshot: Snapshot, queue: QueueNode, shortage: Shortage) -> Holders:
-    """The ClusterQueues of the tree that use most of a resource, largest first.
+    """The ClusterQueues of the tree that use most of a resource, largest first, and the rest.
 
     Counted once per cycle and tree, without what is only held back for entries that wait.
     """
@@ -65,5 +67,9 @@ def _holders(snapshot: Snapshot, queue: QueueNode, shortage: Shortage) -> Holder
         ]
         using = [(name, used) for name, used in usage if used > 0]
         largest = heapq.nsmallest(MAX_HOLDERS, using, key=lambda pair: (-pair[1], pair[0]))
-        holders = snapshot.holders[id(root), fr] = tuple(largest)
+        unnamed = UnnamedHolders(
+            len(using) - len(largest),
+            sum(used for _, used in using) - sum(used for _, used in largest),
+        )
+        holders = snapshot.holders[id(root), fr] = tuple(largest), unnamed
     return holders

@@ -81,6 +81,7 @@ def _shortage(
         limit=quota.potential(node, fr),
         nominal=quota.nominal(node, fr),
         withheld=quota.withheld(node, fr),
+        elsewhere=quota.elsewhere(node, fr),
         holders=_holders(node.root() if limiting is None else limiting, fr),
         borrowing_limit=None if limiting is None else _borrowing_limit(limiting, fr),
         reclaimable=quota.reclaimable(node, fr, quota.borrowed_by(node.root().leaves(), fr)),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from admission.base.causes import UnnamedHolders
 from admission.base.names import (
     ClusterQueueName,
     FlavorName,
@@ -24,7 +25,7 @@ from admission.scheduling.places.model import Place, Want
 from admission.scheduling.places.search import StepBudget
 from admission.scheduling.reserving import ReservingWorkload
 
-Holders = tuple[tuple[ClusterQueueName, int], ...]
+Holders = tuple[tuple[tuple[ClusterQueueName, int], ...], UnnamedHolders]
 """ClusterQueues with their usage of one flavor and resource."""
 
 

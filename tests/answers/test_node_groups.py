@@ -104,7 +104,7 @@ def test_what_is_free_is_unknown_to_who_may_not_list_pods(
     first, _, *rows, note = racks.lines("--by", "rack")
     assert first == "nvidia.com/gpu: 28 can be used in 2 domains"
     assert rows[0].split() == ["r0", "4", "24", "8", "?", "?", "?", "-"]
-    assert note == "note: What is used and free is not shown: you may not list all Pods"
+    assert note == "note: not all is shown: your user may not list all pods"
 
 
 def test_a_level_that_no_node_has_is_answered_with_those_that_nodes_have(racks: Racks) -> None:

@@ -8,6 +8,7 @@ import pytest
 from admission.answers import cluster, quota_use
 from admission.answers.quota_use import CohortUse, Line, QueueUse, Use
 from admission.base import names
+from admission.cli import top
 from admission.objects.cohort import Cohort
 from admission.objects.resource_flavor import ResourceFlavor
 from tests.answers.clusters import (
@@ -209,6 +210,24 @@ def test_the_document_has_quantities_as_texts() -> None:
     assert found["flavors"][0]["quota"] == [
         {
             "resource": names.GPU_RESOURCE, "nominal": "16", "used": "12", "releasing": "0",
-            "withoutNode": "0", "real": None, "sick": None, "outside": None,
+            "withoutNode": "0", "real": None, "sick": None, "outside": None, "sickOn": None,
         }
     ]  # fmt: skip
+
+
+def test_what_is_sick_is_told_by_node_and_adds_up_to_what_the_flavor_lacks() -> None:
+    cordoned, partly = gpu_node("n2", 8), gpu_node("n1", 8)
+    cordoned["spec"] = {"unschedulable": True}
+    partly["status"]["allocatable"] = {GPU: "7"}
+    read = related(queues=(queue("research", 24, 0),), nodes=(gpu_node("n0", 8), partly, cordoned))
+    use = quota_use.of(read)
+    (flavor,) = use.flavors
+    (line,) = flavor.lines
+    assert (line.nominal, line.real, line.sick) == (24, 15, 9)
+    assert [(each.node, each.amount) for each in line.sick_on] == [("n1", 1), ("n2", 8)]
+    assert "cordoned" in line.sick_on[1].reasons
+    (shown,) = quota_use.document(use)["flavors"][0]["quota"]
+    assert (shown["sickOn"][1]["node"], shown["sickOn"][1]["amount"]) == ("n2", "8")
+    (note,) = [text for text in top._lines(use, 0, every=False) if text.startswith("note: ")]
+    assert note.startswith("note: 9 of a100 are sick: 8 on n2 (cordoned")
+    assert "; 1 on n1 (" in note

@@ -131,23 +131,42 @@ def test_the_list_of_the_own_local_queue_tells_the_exact_place(team: Team) -> No
     assert answer.message == "Waits: needs 8 a100, 3 free; 12th in queue research."
 
 
-def test_the_last_event_tells_with_its_time_who_holds_the_rest_and_no_place_of_now(
+def test_a_job_is_told_what_its_last_event_said_as_long_as_its_condition_says_the_same(
     team: Team,
 ) -> None:
     uid = team.add_job()
     team.add_event(uid, SENTENCE.replace("40th", "50th"), "2026-01-01T00:01:00.000000Z")
     team.add_event(uid, SENTENCE, "2026-01-01T00:02:00.000000Z")
     answer = team.ask()
+    assert (answer.message, answer.place, answer.is_about) == (SENTENCE, 40, True)
+    assert answer.notes[-1] == (
+        "place and holders are as of 2026-01-01T00:02:00Z, when its event said so"
+    )
+    exact = team.ask(lists=at_place(11))
+    assert (exact.place, exact.is_about) == (12, False)
+    assert exact.message == SENTENCE.replace("about 40th", "12th")
+    assert exact.notes[-1] == (
+        "who holds the rest is as of 2026-01-01T00:02:00Z, when its event said so"
+    )
+
+
+def test_an_event_with_other_numbers_than_the_condition_is_a_note_and_no_place_of_now(
+    team: Team,
+) -> None:
+    said = SENTENCE.replace("3 free", "30 free")
+    team.add_event(team.add_job(), said, "2026-01-01T00:02:00.000000Z")
+    answer = team.ask()
     assert (answer.place, answer.is_about) == (None, False)
     assert answer.message == "Waits: needs 8 a100, 3 free."
-    assert f"its event said at 2026-01-01T00:02:00Z: {SENTENCE}" in answer.notes
+    assert f"its event said at 2026-01-01T00:02:00Z: {said}" in answer.notes
 
 
 def test_an_event_tells_of_sick_gpus_what_the_condition_cannot(team: Team) -> None:
     missing = "Waits: needs 8 a100, 3 free of 8; 8 more promised, but sick or missing."
     at = "2026-01-01T00:02:00.000000Z"
     team.add_event(team.add_job(), missing, at, "CapacityMissing")
-    assert f"its event said at 2026-01-01T00:02:00Z: {missing}" in team.ask().notes
+    answer = team.ask()
+    assert (answer.reason, answer.message) == ("CapacityMissing", missing)
 
 
 @pytest.mark.parametrize(

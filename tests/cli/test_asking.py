@@ -542,8 +542,8 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
     ]
     notes = [line for line in lines if line.startswith("note: ")]
     assert notes[0] == (
-        "note: Total and free quota are not shown: you may not list ClusterQueues; shown by "
-        "ClusterRole gpu-admission-clusterqueue-viewer-role"
+        "note: not all is shown: your user may not list clusterqueues; -o json names the roles "
+        "that would show it"
     )
     assert len(notes) == 1, "what is outside of the namespace was not asked for"
     assert team.lines("top", "research", "-n", "ml")[1:3] == lines[1:3]
@@ -571,30 +571,40 @@ def test_why_names_to_a_team_the_roles_that_would_show_more_in_one_note(
     assert cells(lines[5]) == ["FLAVOR", "RESOURCE", "ASKS", "FREE", "OWN"]
     assert cells(lines[6]) == ["a100", GPU, "1", "0", "2"]
     assert lines[-2] == (
-        "note: ClusterQueues, Cohorts are not shown: you may not list them; shown by ClusterRoles "
-        "gpu-admission-{clusterqueue,cohort}-viewer-role"
+        "note: not all is shown: your user may not list clusterqueues, cohorts; -o json names the "
+        "roles that would show it"
     )
 
 
-def test_what_may_not_be_listed_is_one_note_for_each_reason() -> None:
+def test_what_may_not_be_read_is_one_note() -> None:
     missing = (
-        "ClusterQueues are not shown: you may not list them",
+        "ClusterQueues are not shown: you may not list them; shown by ClusterRole r",
         "Pods are not shown outside namespace ml: you may not list them",
         "Cohorts are not shown: you may not list them",
+        "Its nodes are not shown: you may not list pods of ml",
+        "LocalQueues are not shown: you may not list them, nor those of namespace ml",
+        "The exact place is not shown: you may not read who waits in LocalQueue default",
+        "Workload ml/w is left out: it has no name",
     )
-    assert asking.not_shown(missing, 200) == [
-        "note: ClusterQueues, Cohorts are not shown: you may not list them",
-        "note: Pods are not shown outside namespace ml: you may not list them",
+    assert asking.not_shown(missing, 500) == [
+        "note: Workload ml/w is left out: it has no name",
+        (
+            "note: not all is shown: your user may not list clusterqueues, cohorts, pods of ml, "
+            "localqueues, nor pods outside namespace ml, nor read who waits in LocalQueue default;"
+            " -o json names the roles that would show it"
+        ),
     ]
+    assert asking.not_shown(missing[1:2], 500) == [
+        "note: not all is shown: your user may not list pods outside namespace ml"
+    ]
+    assert asking.not_shown(missing[1:2], 500, only="ml") == []
 
 
 def test_a_name_is_not_broken_at_a_hyphen() -> None:
-    role = "gpu-admission-clusterqueue-viewer-role"
-    lines = asking.not_shown(
-        (f"Cohorts are not shown: you may not; shown by ClusterRole {role}",), 60
-    )
+    name = "gpu-admission-clusterqueue-viewer-role"
+    lines = asking.not_shown((f"Workload {name}",), 45)
     assert len(lines) == 2
-    assert lines[1].split()[-1] == role
+    assert lines[1].split()[0] == name
 
 
 def test_what_users_write_moves_no_cursor_and_adds_no_line(world: World) -> None:
@@ -637,8 +647,9 @@ def test_who_may_not_read_all_is_told_to_name_the_namespace(
     result = team.ask(command, "research")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
-        "hint: add -n NAMESPACE: you may not read all, and only namespace team was read; see"
-        f" {step} -n NAMESPACE"
+        f"hint: name yours: kubectl gpu {command} research -n NAMESPACE --kubeconfig "
+        f"{team.kubeconfig}; you may not read all namespaces, nor team of your context; see {step}"
+        " -n NAMESPACE"
     )
 
 
@@ -648,8 +659,27 @@ def test_a_team_finds_a_node_by_the_pods_that_it_may_read(team: World) -> None:
     assert cells(lines[2])[:2] == ["4", GPU]
     assert cells(lines[2])[-1] == "n1"
     assert team.lines("who", "n1/0", "-n", "ml")[:3] == lines[:3]
-    assert any(line.startswith("note: ") and "Nodes" in line for line in lines)
+    assert any(line.startswith("note: ") and "nodes" in line for line in lines)
     assert team.told("who", "n1", "-n", "ml")["subject"] == {"kind": "node", "name": "n1"}
+
+
+def test_a_node_and_a_gpu_of_it_are_looked_for_in_the_namespace_of_the_context(
+    world: World, team: World
+) -> None:
+    """A member of the team types no -n: the context names the namespace, as for kubectl."""
+    text = team.kubeconfig.read_text().replace("namespace: team}", "namespace: ml}")
+    team.kubeconfig.write_text(text)
+    with_option = team.lines("who", "n1", "-n", "ml")
+    assert team.lines("who", "n1") == with_option
+    assert team.lines("who", "n1/0")[:3] == with_option[:3]
+    assert team.told("who", "n1/0")["subject"]["kind"] == "node"
+    assert team.told("who", "ml/research")["subject"]["kind"] == "queue"
+    hint = team.ask("who", "n9/0").stderr.splitlines()[-1]
+    assert hint == (
+        "hint: name yours: kubectl gpu who n9/0 -n NAMESPACE --kubeconfig "
+        f"{team.kubeconfig}; you may not read all namespaces, and only ml was read; see who holds "
+        "what there: kubectl gpu who -n NAMESPACE"
+    )
 
 
 def test_who_tells_a_team_that_does_not_know_a_name_what_there_is(team: World) -> None:

@@ -1,20 +1,25 @@
 """``kubectl gpu usage``: sums for people and for programs, and since when they are complete."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 from admission.admin import manifests
+from admission.answers import cluster
 from admission.answers import usage as usages
 from admission.base import names
 from admission.config.derived import Settings
 from admission.kube import errors, resources
-from admission.objects import usage_record
+from admission.objects import crds, usage_record
 from admission.objects.usage_record import Account, Period, Record, RecordedOwner, Runs
 from admission.sandbox.store import Store
+from tests.answers.clusters import holding, objects, pod, waiting
 from tests.builders.cluster import make_namespace
+from tests.builders.metadata import Document
 from tests.cli.served import Served, served
 from tests.clocks import START, FakeClock
 
@@ -31,9 +36,11 @@ def account(
     return Account(namespace, f"of-{namespace}", "default", user, flavor, resource)
 
 
+@dataclass(frozen=True)
 class World(Served):
     """A store with records."""
 
+    clock: FakeClock = field(default_factory=FakeClock, kw_only=True)
     command: ClassVar[tuple[str, ...]] = ("usage",)
 
     def add(self, record: Record, period: Period = Period.HOUR) -> None:
@@ -43,10 +50,10 @@ class World(Served):
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    store = Store()
+    store = Store(crds=crds.documents())
     store.create(resources.NAMESPACES, make_namespace(SYSTEM))
-    with served(store, resources.BUILT_IN, tmp_path) as kubeconfig:
-        yield World(store, kubeconfig, clock=FakeClock())
+    with served(store, (*resources.BUILT_IN, *resources.CUSTOM), tmp_path) as kubeconfig:
+        yield World(store, kubeconfig)
 
 
 def test_who_may_not_read_the_records_is_told_which_role_lets_them(
@@ -141,7 +148,7 @@ def test_one_namespace_is_shown_where_it_is_asked_for(world: World) -> None:
          "longestSeconds": 80},
     ]  # fmt: skip
     lines = world.ask("-n", "prod", "--by", "owner").stdout.splitlines()
-    assert lines[-1].split() == ["prod", "Job", "train", "2", "50s", "1m20s"]
+    assert lines[-1].split() == ["prod", "Job", "train", "2", "50s", "1m20s", "-", "-"]
 
 
 def test_what_had_no_room_is_shown_as_others(world: World) -> None:
@@ -164,6 +171,98 @@ def test_without_records_the_next_step_is_said(world: World) -> None:
     assert result.exit_code == 1
     assert "no usage is recorded" in result.stderr
     assert "journal.enabled" in result.stderr
+
+
+_API_VERSIONS = {"Job": "batch/v1", "Pod": "v1", "ReplicaSet": "apps/v1"}
+
+
+def controlled(document: Document, kind: str, name: str) -> Document:
+    """The same object, controlled by another one."""
+    owner = {"apiVersion": _API_VERSIONS[kind], "kind": kind, "name": name, "uid": "o"}
+    document["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    return document
+
+
+def test_by_owner_shows_what_still_runs_beside_what_has_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = {RecordedOwner("ml", "Job", "train"): Runs(2, 100, 80)}
+    world.add(Record(begin=HOUR, until=HOUR + 50, usage={account("ml"): 30}, runs=runs))
+    world.clock.advance(7200)
+    chat = pod("chat-7d9-x", "pod", 1)
+    chat["metadata"]["labels"]["pod-template-hash"] = "7d9"
+    held = objects(
+        controlled(holding("train", "research", 2), "Job", "train"),
+        controlled(holding("new", "research", 2), "Job", "new"),
+        controlled(holding("pod", "research", 1), "Pod", "chat-7d9-x"),
+        controlled(chat, "ReplicaSet", "chat-7d9"),
+        controlled(waiting("late", "research", 2), "Job", "late"),
+        queues=(),
+    )
+    monkeypatch.setattr(cluster, "read_holders", lambda *_: held)
+    shown = [line.split() for line in world.lines("--by", "owner")]
+    assert ["ml", "Job", "train", "2", "50s", "1m20s", "1", "2h"] in shown
+    assert ["ml", "Job", "new", "0", "-", "-", "1", "2h"] in shown
+    assert ["ml", "Deployment", "chat", "0", "-", "-", "1", "2h"] in shown
+    assert not [line for line in shown if "late" in " ".join(line)]
+    told = world.told("--by", "owner")["running"]
+    assert {"namespace": "ml", "kind": "Job", "name": "new", "count": 1, "seconds": 7200,
+            "longestSeconds": 7200} in told  # fmt: skip
+    assert world.told()["running"] is None
+    assert world.told("--by", "owner", "-n", "prod")["running"] == []
+
+
+def test_what_still_runs_is_unknown_to_who_may_not_read_workloads(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = {RecordedOwner("ml", "Job", "train"): Runs(2, 100, 80)}
+    world.add(Record(begin=HOUR, until=HOUR + 50, usage={account("ml"): 30}, runs=runs))
+    refused = cluster.Objects(missing=("Workloads are not shown: you may not list them",))
+    monkeypatch.setattr(cluster, "read_holders", lambda *_: refused)
+    lines = world.lines("--by", "owner")
+    assert lines[-1].split() == ["ml", "Job", "train", "2", "50s", "1m20s", "?", "?"]
+    assert "note: not all is shown: your user may not list workloads" in lines
+    assert world.told("--by", "owner")["running"] is None
+
+
+@pytest.mark.parametrize(
+    ("since", "begin"),
+    [
+        ("today", START + timedelta(days=3)),
+        ("yesterday", START + timedelta(days=2)),
+        ("24h", START + timedelta(days=2, hours=5)),
+        ("2d", START + timedelta(days=1, hours=5)),
+        ("2026-01-02", START + timedelta(days=1)),
+        ("2026-01-02T05:00:00+02:00", START + timedelta(days=1, hours=3)),
+    ],
+)
+def test_since_takes_days_dates_and_times(world: World, since: str, begin: datetime) -> None:
+    """A record counts from its begin on, so the one before that moment is left out."""
+    moment = int(begin.timestamp())
+    world.add(Record(begin=moment - 3600, until=moment, usage={account("before"): 10}))
+    world.add(Record(begin=moment, until=moment + 3600, usage={account("after"): 10}))
+    world.clock.advance(timedelta(days=3, hours=5).total_seconds())
+    found = world.told("--since", since)
+    assert [row["namespace"] for row in found["usage"]] == ["after"]
+    assert found["from"] == usage_record.text_of(moment)
+
+
+def test_a_record_that_begins_before_what_was_asked_is_told_to_count_as_a_whole(
+    world: World,
+) -> None:
+    world.add(Record(begin=HOUR, until=HOUR + 3600, usage={account("prod"): 10}))
+    world.clock.advance(3600)
+    (note,) = [line for line in world.lines("--since", "15m") if line.startswith("note: you")]
+    since, begin = usage_record.text_of(HOUR + 2700), usage_record.text_of(HOUR)
+    assert note == (
+        f"note: you asked from {since} on; the record that contains that time is counted as a "
+        f"whole, from {begin} on"
+    )
+
+
+@pytest.mark.parametrize("since", ["2026-13-01", "2027-01-01", "2026-01-01T05:00:00", "tomorrow"])
+def test_what_is_no_time_of_the_past_is_refused(world: World, since: str) -> None:
+    assert world.ask("--since", since).exit_code == 2
 
 
 @pytest.mark.parametrize("since", ["7", "0s", "-1h", "1w"])

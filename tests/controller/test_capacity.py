@@ -551,7 +551,8 @@ def sum_of_parts(text: str) -> int:
     total = 0
     for part in text.split(", "):
         number, state = part.split(" ", 1)
-        total += 0 if state == "sick" else -int(number) if state.startswith(LESS) else int(number)
+        if not state.startswith("sick"):
+            total += -int(number) if state.startswith(LESS) else int(number)
     return total
 
 
@@ -584,6 +585,37 @@ def test_the_parts_of_what_exists_add_up(after: str, wild: int) -> None:
     assert sentences
     for flavor_, exist, parts in sentences:
         assert sum_of_parts(parts) == int(exist), (flavor_, exist, parts)
+
+
+def test_what_exists_and_what_is_sick_add_up_to_what_the_nodes_have() -> None:
+    """One sick GPU, one node that is cordoned while a pod runs there, and one that is lost."""
+    made = make_world(
+        node("n0", gpu=8), node("n1", gpu=8), node("n2", gpu=8), node("n3", gpu=3),
+        make_cluster_queue(quota=27), make_local_queue(),
+    )  # fmt: skip
+    add(made, "a", gpus=4)
+    bind(made, "a", "n1")
+    allocatable(made, "n0", 7)
+    cordon = {"unschedulable": True, "taints": [taint("unschedulable")]}
+    made.store.patch(resources.NODES, "n1", patches.merge({"spec": cordon}))
+    lost = {"taints": [taint("unreachable")]}
+    made.store.patch(resources.NODES, "n3", patches.merge({"spec": lost}))
+    set_node(made, "n3", conditions=[{"type": "Ready", "status": "Unknown"}])
+    made.pass_time(70)
+    status, message = condition(made)
+    assert status == "False"
+    assert (
+        "quota promises 27, 19 exist (15 healthy, 4 held by running pods on sick GPUs or on nodes "
+        "that take no new pods, 8 sick and held by nobody); "
+    ) in message
+    assert 15 + 4 + 8 == 27
+    assert "n1: cordoned; n3: not Ready" in message
+    assert "is not tolerated" not in message
+
+
+def taint(state: str) -> dict[str, str]:
+    """The taint of a node in a state."""
+    return {"key": f"node.kubernetes.io/{state}", "effect": "NoSchedule"}
 
 
 def test_the_condition_names_flavors_that_select_the_same_nodes_though_all_gpus_exist() -> None:

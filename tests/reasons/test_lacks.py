@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.base.causes import BorrowingLimit, Shortage
+from admission.base.causes import BorrowingLimit, Shortage, UnnamedHolders
 from admission.base.names import ClusterQueueName, FlavorName, PodSetName, ResourceName
 from admission.reasons import sentences
 
@@ -80,6 +80,19 @@ def test_holders_of_more_than_the_queue_can_reach_are_told_as_those_of_the_cohor
         assert text.message == (
             f"Waits: needs 4 a100, 0 free of {limit}; held{where} by serving (9), research (8)."
         )
+
+
+def test_holders_that_are_not_named_are_counted_with_what_all_of_them_use() -> None:
+    """A cycle keeps the largest few; what the others use counts as well."""
+    holders = tuple((ClusterQueueName(f"q{number}"), 9 - number) for number in range(5))
+    shortage = short(
+        GPU, "a100", 4, available=0, limit=40, holders=holders, unnamed=UnnamedHolders(7, 12)
+    )
+    text = sentences.of_shortages([shortage], "research")
+    assert text.message == (
+        "Waits: needs 4 a100, 0 free of 40; held in its Cohort by q0 (9), q1 (8), q2 (7) and 9 "
+        "more (23)."
+    )
 
 
 HOLDERS = ((ClusterQueueName("serving"), 9), (ClusterQueueName("research"), 8))

@@ -416,6 +416,21 @@ def test_a_wait_carries_the_numbers_behind_it():
     assert shortage.holders == (("beryl", 9000), ("amber", 2000))
 
 
+def test_a_wait_tells_how_much_is_used_by_those_that_it_does_not_name():
+    names_ = [f"q{number}" for number in range(8)]
+    made = world(
+        cluster_queue("amber", 0, cohort="q"),
+        *(cluster_queue(name, 10, cohort="q") for name in names_),
+        *(holding(name, name, 10 - number) for number, name in enumerate(names_)),
+        waiting("new", "amber", 70),
+    )
+
+    (shortage,) = waits(made.cycle())["new"].shortages
+
+    assert [name for name, _ in shortage.holders] == names_[:5]
+    assert shortage.unnamed == (3, 5000 + 4000 + 3000)
+
+
 def test_what_is_held_back_for_who_waits_is_not_told_as_held():
     made = world(
         cluster_queue("amber", 6, cohort="q"),

@@ -112,24 +112,29 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
         if not flavor_nodes or not promised or promised == amount.UNLIMITED:
             continue
         healthy = sick = 0
-        reasons: dict[str, list[str]] = {}
-        cordoned: list[str] = []
+        reasons: dict[str, dict[str, int]] = {}
+        cordoned: dict[str, int] = {}
         for facts, part in flavor_nodes:
             offered = {**part.units, **costs.virtual(part.worth)}.get(pair.resource, 0)
             unusable = part.sick.get(pair.resource, 0)
             taint = picture.repelling(flavor, facts.name) if flavor is not None else None
             if facts.unschedulable:
                 sick += offered + unusable
-                cordoned += [facts.name] if offered + unusable else []
+                if offered + unusable:
+                    cordoned[facts.name] = offered + unusable
             elif taint is not None:
                 sick += offered + unusable
                 reason = f"pods do not tolerate the taint {taint.key}:{taint.effect}"
-                reasons.setdefault(reason, []).append(facts.name)
+                if taint.key in node_objects.STATES and part.reasons:
+                    reason = ", ".join(part.reasons)
+                if offered + unusable:
+                    reasons.setdefault(reason, {})[facts.name] = offered + unusable
             else:
                 healthy += offered
                 sick += unusable
-                for reason in part.reasons if unusable else ():
-                    reasons.setdefault(reason, []).append(facts.name)
+                if unusable:
+                    reason = ", ".join(part.reasons) or "sick"
+                    reasons.setdefault(reason, {})[facts.name] = unusable
         if cordoned:
             reasons["cordoned"] = cordoned
         if not healthy and not sick:
@@ -137,7 +142,9 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
         if promised <= healthy or _are_guarded(picture, pair):
             continue
         text = partial(quota_use.amount_text, pair.resource)
-        shown_reasons = [f"{reason} ({shown(on)})" for reason, on in reasons.items()]
+        shown_reasons = [
+            f"{text(sum(on.values()))} on {shown(on)} ({reason})" for reason, on in reasons.items()
+        ]
         why = (
             f"; {text(sick)} more cannot be used: {shown(shown_reasons)}"
             if sick and shown_reasons

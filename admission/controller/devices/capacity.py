@@ -17,6 +17,7 @@ from admission.gpu.health import DeviceReading, HealthPolicy, Settled
 from admission.gpu.inventory import GpuNode, GpuPod, NodeStock
 from admission.gpu.nodes import NodeFacts, devices_of
 from admission.gpu.published import Published
+from admission.objects.nodes import STATES
 from admission.scheduling.model import Taint, Toleration
 from admission.scheduling.places import predicate
 
@@ -38,6 +39,7 @@ class GpuCapacity:
             already, even where it is sick by now.
         kept: what of that they hold where nothing new can start: on GPUs that are sick by now,
             and on nodes whose taints pods of the flavor do not tolerate.
+        idle_sick: what of that is sick no admitted pod holds.
         free: healthy and held by nobody.
         mismatched: devices whose number in labels differs from that of the node.
         stranded: slices of MIG GPUs that no profile can use, beside what is healthy.
@@ -49,6 +51,7 @@ class GpuCapacity:
     outside: Amounts = field(default_factory=dict)
     real: Amounts = field(default_factory=dict)
     kept: Amounts = field(default_factory=dict)
+    idle_sick: Amounts = field(default_factory=dict)
     free: Amounts = field(default_factory=dict)
     mismatched: Amounts = field(default_factory=dict)
     stranded: Amounts = field(default_factory=dict)
@@ -486,7 +489,11 @@ class CapacityByFlavor:
             if flavor in entry.repelled
         )
         taints = filter(None, repelling)
-        reasons = (f"taint {taint.key}:{taint.effect} is not tolerated" for taint in taints)
+        reasons = (
+            f"taint {taint.key}:{taint.effect} is not tolerated"
+            for taint in taints
+            if taint.key not in STATES or not entry.part.reasons
+        )
         return tuple(dict.fromkeys((*entry.part.reasons, *reasons)))
 
     def named(self, names_: Iterable[str]) -> tuple[GpuNode, ...]:
@@ -584,6 +591,7 @@ class CapacityByFlavor:
             outside=outside,
             real=_larger(usable, valued),
             kept=_beyond(valued, usable),
+            idle_sick=_beyond(part.sick, _beyond(valued, usable)),
             free={r: max(n - valued.get(r, 0), 0) for r, n in usable.items()},
             mismatched=part.mismatched,
             stranded={names.GPU_SLICES: part.stranded} if part.stranded else _NOTHING,
@@ -615,6 +623,7 @@ class CapacityByFlavor:
             outside=outside,
             real=_larger(usable, valued),
             kept=_beyond(valued, usable),
+            idle_sick=_beyond(part.sick, _beyond(valued, usable)),
             free=left(allocated.outside | allocated.ours, outside, valued),
         )
 
@@ -627,7 +636,9 @@ class CapacityByFlavor:
         if facts.published is not None:
             valued = facts.published.counted(self._allocated.get(facts.name, _NOT_ALLOCATED).ours)
         amounts = self._valued(facts, valued)
-        return GpuCapacity(real=amounts, kept=amounts)
+        taints = {taint.key for taint in entry.taints}
+        sick = entry.part.sick if taints & STATES else _NOTHING
+        return GpuCapacity(real=amounts, kept=amounts, sick=sick, idle_sick=_beyond(sick, amounts))
 
     def _outside_on(self, node: str) -> Amounts:
         listed, stray = self._outside.get(node, _NOTHING), self._stray.get(node, _NOTHING)

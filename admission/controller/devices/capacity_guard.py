@@ -21,7 +21,7 @@ from admission.controller.devices.capacity import Amounts, CapacityByFlavor, Gpu
 from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
 from admission.reasons import added_conditions
-from admission.scheduling import hierarchy, model
+from admission.scheduling import capping, hierarchy, model
 from admission.scheduling.hierarchy import QueueNode, QuotaNode
 from admission.scheduling.state import SchedulerState
 
@@ -71,7 +71,7 @@ class GpuShortage:
         flavor, resource = self.pair
         healthy, kept, sick = (
             amounts.get(resource, 0)
-            for amounts in (self.capacity.healthy, self.capacity.kept, self.capacity.sick)
+            for amounts in (self.capacity.healthy, self.capacity.kept, self.capacity.idle_sick)
         )
         outside = healthy + kept - self.real  # of what is healthy, so that the sum is right
         elsewhere_ = self.real - self.share
@@ -286,7 +286,7 @@ class CapacityGuard:
     ) -> None:
         promises = {
             pair: amount.add(nominal, surge.get(pair, 0))
-            for pair, nominal in _nominal(groups).items()
+            for pair, nominal in capping.nominal(groups).items()
             if is_gpu(pair.resource)
         }
         if self._annotated or promises != self._promises.get(key):
@@ -332,7 +332,7 @@ class CapacityGuard:
                     capacity.real,
                     capacity.healthy,
                     capacity.kept,
-                    capacity.sick,
+                    capacity.idle_sick,
                     capacity.outside,
                 )
             )
@@ -534,12 +534,8 @@ class CapacityGuard:
             self._state.set_cohort(self._limited(cohort, key) if limited else cohort)
 
     def _limited(self, owner: _Owner, key: _Key) -> _Owner:
-        shares, elsewhere_ = self._shares.get(key, {}), self._elsewhere.get(key, {})
-        groups = tuple(_group(group, shares, elsewhere_) for group in owner.resource_groups)
-        if isinstance(owner, model.ClusterQueue):
-            surge = _surge_within(owner, shares)
-            return replace(owner, resource_groups=groups, surge_quota=surge)
-        return replace(owner, resource_groups=groups)
+        shares, elsewhere = self._shares.get(key, {}), self._elsewhere.get(key, {})
+        return capping.capped(owner, shares, elsewhere)
 
 
 def _key(node: QuotaNode) -> _Key:
@@ -549,60 +545,12 @@ def _key(node: QuotaNode) -> _Key:
     return _Key(_COHORT, node.name)
 
 
-def _nominal(groups: Iterable[model.ResourceGroup]) -> dict[FlavorResource, int]:
-    return {
-        FlavorResource(flavor.name, resource): quota.nominal
-        for group in groups
-        for flavor in group.flavors
-        for resource, quota in flavor.resources.items()
-    }
-
-
-def _surge_within(
-    queue: model.ClusterQueue, shares: Mapping[FlavorResource, int]
-) -> dict[FlavorResource, int]:
-    """Return the surge quota as far as a share goes beyond the nominal quota."""
-    nominal = _nominal(queue.resource_groups)
-    return {
-        pair: min(value, max(0, shares[pair] - nominal.get(pair, 0))) if pair in shares else value
-        for pair, value in queue.surge_quota.items()
-    }
-
-
 def _added(sofar: Elsewhere, added: Mapping[str, int]) -> Elsewhere:
     """Return what is promised to others with what was handed out of some more nodes."""
     return Elsewhere(
         amount.add(sofar.amount, sum(added.values())),
         tuple(sorted({*sofar.owners, *added})),
     )
-
-
-_Shares = Mapping[FlavorResource, int]
-_Others = Mapping[FlavorResource, Elsewhere]
-
-
-def _group(group: model.ResourceGroup, shares: _Shares, others_: _Others) -> model.ResourceGroup:
-    return replace(
-        group,
-        flavors=tuple(_flavor(flavor_quotas, shares, others_) for flavor_quotas in group.flavors),
-    )
-
-
-def _flavor(quotas: model.FlavorQuotas, shares: _Shares, others_: _Others) -> model.FlavorQuotas:
-    limited = {}
-    for resource, quota in quotas.resources.items():
-        pair = FlavorResource(quotas.name, resource)
-        elsewhere = others_.get(pair, NOT_ELSEWHERE)
-        limited[resource] = _quota(quota, shares.get(pair, quota.nominal), elsewhere)
-    return replace(quotas, resources=limited)
-
-
-def _quota(quota: model.ResourceQuota, share: int, elsewhere: Elsewhere) -> model.ResourceQuota:
-    granted = min(quota.nominal, share)
-    is_bounded = quota.nominal != amount.UNLIMITED
-    withheld = quota.nominal - granted if is_bounded else 0
-    withheld_elsewhere = elsewhere if withheld else NOT_ELSEWHERE
-    return replace(quota, nominal=granted, withheld=withheld, elsewhere=withheld_elsewhere)
 
 
 def _by_promised_flavors(

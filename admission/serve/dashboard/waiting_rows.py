@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from admission.answers import owning, quota_use, shortages
 from admission.answers.estimates import Starts
 from admission.base import causes, clock, conditions, durations
-from admission.base.causes import Shortage
+from admission.base.causes import ALL_NAMED, Shortage
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, FlavorName, ResourceName, WorkloadKey
 from admission.gpu import resources as devices
@@ -226,7 +226,7 @@ def said(wait: Wait | None, view: Workload | None) -> tuple[str, bool]:
 
 def _without_holders(amounts: Iterable[Shortage]) -> tuple[Shortage, ...]:
     """Return what is lacking without who holds it, which has a column of its own."""
-    return tuple(replace(shortage, holders=()) for shortage in amounts)
+    return tuple(replace(shortage, holders=(), unnamed=ALL_NAMED) for shortage in amounts)
 
 
 def _in_short(text: Text) -> tuple[str, bool]:

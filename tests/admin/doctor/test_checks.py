@@ -550,8 +550,8 @@ def two_flavors_select_the_same_nodes_which_have_enough(broken: Broken) -> None:
     queue["spec"] = make_cluster_queue("research", quotas=quotas)["spec"]
 
 
-@fault("quota-capacity", WARNING, "a100", "8 more cannot be used: pods do not tolerate the taint "
-       "karpenter.sh/disrupted:NoSchedule", "add nodes")  # fmt: skip
+@fault("quota-capacity", WARNING, "a100", "8 more cannot be used: 8 on gpu-0 (pods do not "
+       "tolerate the taint karpenter.sh/disrupted:NoSchedule)", "add nodes")  # fmt: skip
 def a_node_is_about_to_be_removed(broken: Broken) -> None:
     taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
     broken.nodes[0]["spec"]["taints"] = [taint]
@@ -563,14 +563,14 @@ def _cordon(node: dict[str, Any]) -> None:
     node["spec"] |= {"unschedulable": True, "taints": [taint]}
 
 
-@fault("quota-capacity", WARNING, "a100", "its nodes have 8; 8 more cannot be used: cordoned "
-       "(gpu-0)", "kubectl uncordon the nodes whose maintenance is over")  # fmt: skip
+@fault("quota-capacity", WARNING, "a100", "its nodes have 8; 8 more cannot be used: 8 on gpu-0 "
+       "(cordoned)", "kubectl uncordon the nodes whose maintenance is over")  # fmt: skip
 def a_node_is_cordoned(broken: Broken) -> None:
     _cordon(broken.nodes[0])
 
 
-@fault("quota-capacity", WARNING, "a100", "its nodes have 0; 16 more cannot be used: cordoned "
-       "(gpu-0, gpu-1)", "kubectl uncordon")  # fmt: skip
+@fault("quota-capacity", WARNING, "a100", "its nodes have 0; 16 more cannot be used: 16 on gpu-0, "
+       "gpu-1 (cordoned)", "kubectl uncordon")  # fmt: skip
 def all_nodes_are_cordoned(broken: Broken) -> None:
     for node in broken.nodes:
         _cordon(node)
@@ -624,7 +624,7 @@ def a_label_says_that_the_gpus_of_a_node_are_sick(broken: Broken) -> None:
     broken.nodes[0]["metadata"]["labels"]["gpu-health"] = "unhealthy"
 
 
-@fault("quota-capacity", WARNING, "a100", "cordoned (gpu-0)", "add nodes")
+@fault("quota-capacity", WARNING, "a100", "8 on gpu-0 (cordoned)", "add nodes")
 def a_sick_node_is_named_where_quota_lacks(broken: Broken) -> None:
     broken.nodes[0]["spec"]["unschedulable"] = True
 

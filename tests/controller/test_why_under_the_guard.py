@@ -1,0 +1,110 @@
+"""What ``why`` says is free where quota is held to the GPUs that exist."""
+
+import random
+
+import pytest
+
+from admission.answers import cluster, waiting, why
+from admission.answers.cluster import Wanted
+from admission.base import names, patches
+from admission.base.names import ClusterQueueName, FlavorResource
+from admission.kube import resources
+from admission.scheduling import quota
+from tests.builders.queues import make_cluster_queue, make_cohort, make_group, make_local_queue
+from tests.controller.test_capacity import (
+    add,
+    allocatable,
+    guarded,
+    guarded_world,
+    make_world,
+    node,
+)
+from tests.controller.world import World
+
+GPU = names.GPU_RESOURCE
+A100 = FlavorResource(names.FlavorName("a100"), names.ResourceName(GPU))
+
+
+def of(made: World, subject: str) -> why.Answer:
+    """The answer, once all that waits was told why."""
+    made.pass_time(3)
+    return why.explain(made.store, "ml", subject)
+
+
+def read(made: World) -> cluster.Read:
+    return cluster.relate(cluster.read(made.store, Wanted(namespace="ml")))
+
+
+def test_free_is_what_can_be_admitted_and_not_what_is_promised() -> None:
+    made = guarded_world(quota=12, gpu=4)
+    add(made, "first", gpus=2)
+    add(made, "late", gpus=8)
+    answer = of(made, "late")
+    (numbers,) = answer.numbers
+    assert (numbers.asks, numbers.free, numbers.reach, numbers.nominal) == (8, 2, 4, 12)
+    assert "2 free of 4; 8 more promised, but sick or missing" in answer.message
+    document = why.document(answer)
+    assert document["quota"][0]["free"] == "2"
+
+
+def test_a_workload_without_a_told_condition_is_told_the_same_reason() -> None:
+    made = guarded_world(quota=12, gpu=4)
+    add(made, "late", gpus=8)
+    of_pod = of(made, "late")
+    of_workload = of(made, f"workload/{of_pod.workload}")
+    assert of_workload.reason == of_pod.reason == "CapacityMissing"
+    assert [numbers.free for numbers in of_workload.numbers] == [4]
+    (place,) = waiting.everywhere(read(made))
+    assert (place.reason, place.never) == ("CapacityMissing", False)
+
+
+def test_what_is_promised_to_other_queues_first_is_not_called_missing() -> None:
+    made = guarded_world(quota=8, gpu=8)
+    made.store.create(resources.CLUSTER_QUEUES, make_cluster_queue("big", quota=8))
+    made.settle()
+    add(made, "a")
+    of_pod = of(made, "a")
+    of_workload = of(made, f"workload/{of_pod.workload}")
+    assert of_workload.reason == of_pod.reason == "CapacityPromised"
+    assert "8 more promised, but they are promised to other queues first" in of_workload.message
+
+
+def test_quota_of_a_cohort_that_is_held_to_what_exists_is_not_known() -> None:
+    cohort = make_cohort("all", resourceGroups=[make_group({"a100": {GPU: 4}})])
+    made = make_world(
+        node("n0", gpu=4), cohort, guarded(make_cluster_queue(quota=4, cohortName="all")),
+        make_local_queue(),
+    )  # fmt: skip
+    add(made, "late", gpus=9)
+    (numbers,) = of(made, "late").numbers
+    assert (numbers.free, numbers.reach) == (None, None)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_free_is_what_the_controller_counts_whatever_happens_to_gpus(seed: int) -> None:
+    chance = random.Random(seed)
+    made = make_world(
+        node("n0", gpu=4), node("n1", gpu=4),
+        guarded(make_cluster_queue("gpus", quota=6, cohortName="all")),
+        make_cluster_queue("lender", quota=8, cohortName="all"),
+        make_cluster_queue("alone", quota=2),
+        make_local_queue(), make_local_queue("team-b", "lender"),
+        make_local_queue("team-c", "alone"),
+    )  # fmt: skip
+    for step in range(8):
+        match chance.choice(["pod", "pod", "sick", "cordon"]):
+            case "pod":
+                queue = chance.choice(["team-a", "team-b", "team-c"])
+                add(made, f"p{step}", gpus=chance.randint(1, 4), queue=queue)
+            case "sick":
+                allocatable(made, chance.choice(["n0", "n1"]), chance.randint(1, 4))
+            case _:
+                change = patches.merge({"spec": {"unschedulable": chance.random() < 0.5}})
+                made.store.patch(resources.NODES, chance.choice(["n0", "n1"]), change)
+                made.settle()
+        made.pass_time(3)
+        admitting = read(made).admitting
+        for name in map(ClusterQueueName, ("gpus", "lender", "alone")):
+            ours = admitting.queues[name]
+            theirs = made.state.forest.queues[name]
+            assert quota.available(ours, A100) == quota.available(theirs, A100), (step, name)
