@@ -6,11 +6,11 @@ old, so none of them decides anything. Each says the verdict first, then the nex
 """
 
 import contextlib
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from admission.answers import queue_problems
 from admission.base import causes, conditions, names, quantity
 from admission.base.amount import UNLIMITED
 from admission.base.causes import CapPlace, Shortage
@@ -36,7 +36,6 @@ _OF_CLASS: Final = " It starts only if this is the extendedResourceName of a Dev
 _STARTED_AGAIN: Final = "it goes on when the queue is started again"
 _UNCOVERED_STEP: Final = "remove the request, or have the resource added"
 _NAMES_SHOWN: Final = 5
-_LONGEST_KEY: Final = 63
 _STEPS: Final = ((1, 10), (10, 99), (100, 0))
 """To what numbers are rounded, and up to which; 0 for all."""
 _LABEL: Final = f"the label {names.QUEUE_LABEL}"
@@ -126,16 +125,10 @@ _KEYS: Final = frozenset(
     for text in vars(names).values()
     if isinstance(text, str) and text.startswith(f"{names.OWN_DOMAIN}/")
 )
-_USER_KEYS: Final = tuple(
-    key.removeprefix(f"{names.OWN_DOMAIN}/")
-    for key in (
-        names.MIG_PROFILE,
-        names.GPU_MEMORY,
-        names.MINIMUM_RUN_TIME,
-        names.PREEMPTION_NOTICE,
-    )
-)
-"""What people set on pods and owners, without the domain."""
+_USER_KEYS: Final = (
+    names.MIG_PROFILE, names.GPU_MEMORY, names.MINIMUM_RUN_TIME, names.PREEMPTION_NOTICE,
+)  # fmt: skip
+"""What people set on pods and owners."""
 
 
 def _unknown_keys(metadata: Iterable[views.ObjectMeta]) -> list[str]:
@@ -149,12 +142,9 @@ def _unknown_keys(metadata: Iterable[views.ObjectMeta]) -> list[str]:
         texts.append(f"Without effect: {names.QUEUE_LABEL} is a label, not an annotation")
     unknown = (k for k in keys if k.startswith(f"{names.OWN_DOMAIN}/") and not _is_known(k))
     for key in sorted(unknown)[:_NAMES_SHOWN]:
-        written = key.partition("/")[2]
-        near = [choice for choice in _USER_KEYS if written in choice]
-        if len(written) <= _LONGEST_KEY:
-            near += difflib.get_close_matches(written, _USER_KEYS, n=1)
-        meant = f"; did you mean {names.OWN_DOMAIN}/{near[0]}?" if near else ""
-        texts.append(_cut(f"Without effect: annotation {key} is not known{meant}"))
+        meant = queue_problems.similar_key(key, _USER_KEYS)
+        advice = f"; did you mean {meant}?" if meant else ""
+        texts.append(_cut(f"Without effect: annotation {key} is not known{advice}"))
     return texts
 
 

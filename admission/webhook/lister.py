@@ -185,6 +185,14 @@ class ClusterLister:
         """Return the ClusterQueue."""
         return cast("ClusterQueue | None", self._get(resources.CLUSTER_QUEUES, "", name))
 
+    def all_cluster_queues(self) -> tuple[ClusterQueue, ...]:
+        """Return every ClusterQueue, sorted by name."""
+        return cast("tuple[ClusterQueue, ...]", self._all(resources.CLUSTER_QUEUES))
+
+    def all_cohorts(self) -> tuple[Cohort, ...]:
+        """Return every Cohort that exists as an object, sorted by name."""
+        return cast("tuple[Cohort, ...]", self._all(resources.COHORTS))
+
     def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
         """Return what follows from a ClusterQueue and the flavors of this moment."""
         return self._facts.facts(queue, self)
@@ -201,6 +209,10 @@ class ClusterLister:
         """Return the ResourceFlavor."""
         view = self._get(resources.RESOURCE_FLAVORS, "", name)
         return cast("ResourceFlavor | None", view)
+
+    def resource_flavor_names(self) -> tuple[str, ...]:
+        """Return the names of the ResourceFlavors, sorted."""
+        return tuple(sorted(self._kinds[resources.RESOURCE_FLAVORS].get("", _EMPTY)))
 
     def workload_priority_class(self, name: str) -> WorkloadPriorityClass | None:
         """Return the WorkloadPriorityClass."""
@@ -230,6 +242,11 @@ class ClusterLister:
         """Return the namespace's core ResourceQuotas, sorted by name."""
         by_name = self._kinds[resources.RESOURCE_QUOTAS].get(namespace, _EMPTY)
         return tuple(cast("NamespaceQuota", by_name[name]) for name in sorted(by_name))
+
+    def _all(self, kind: Resource) -> tuple[views.Object, ...]:
+        """Return every object of a kind without namespaces, sorted by name."""
+        objects = self._kinds[kind].get("", _EMPTY)
+        return tuple(objects[name] for name in sorted(objects))
 
     def _get(self, kind: Resource, namespace: str, name: str) -> views.Object | None:
         return self._kinds[kind].get(namespace, _EMPTY).get(name)

@@ -66,6 +66,15 @@ class Cluster:
     def cluster_queue(self, name: str) -> ClusterQueue | None:
         return self.cluster_queues.get(name)
 
+    def all_cluster_queues(self) -> tuple[ClusterQueue, ...]:
+        return tuple(self.cluster_queues[name] for name in sorted(self.cluster_queues))
+
+    def all_cohorts(self) -> tuple[Cohort, ...]:
+        return tuple(self.cohorts[name] for name in sorted(self.cohorts))
+
+    def resource_flavor_names(self) -> tuple[str, ...]:
+        return tuple(sorted(self.flavors))
+
     def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
         return lister.describe(queue, self)
 
