@@ -18,7 +18,7 @@ from admission.base.conditions import Text, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError
 from admission.base.names import FlavorName, PodSetName, ResourceName
-from admission.gpu import resources, unlikely_amounts
+from admission.gpu import resources, topology_labels, unlikely_amounts
 from admission.objects import caps, reviewed_pod, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
@@ -287,8 +287,12 @@ def unheld(
     if not pod.spec.node_name:
         return without_queue(pod.metadata, placement.wants, context, lister)
     taken = ", ".join(placement.wants)
-    cause = f"the pod names node {pod.spec.node_name}"
-    return (f"No queue: {cause}, so it takes {taken} outside every queue. Leave nodeName out",)
+    step = f"Leave nodeName out, and set nodeSelector {topology_labels.HOSTNAME}"
+    text = (
+        f"No queue: the pod names node {sentences.name(pod.spec.node_name)}, so it takes {taken}"
+        " outside every queue."
+    )
+    return (f"{sentences.clipped(text, LONGEST - len(step) - 1)} {step}",)
 
 
 def owned(old: ReviewedPod | None, new: ReviewedPod, rules: Rules) -> tuple[str, ...]:

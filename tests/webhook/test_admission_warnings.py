@@ -550,8 +550,11 @@ def test_a_gpu_on_a_named_node_is_said_to_be_outside_every_queue():
     (text,) = warnings(make_world(), nodeName="n1")
     assert text == (
         "No queue: the pod names node n1, so it takes nvidia.com/gpu outside every queue. Leave"
-        " nodeName out"
+        " nodeName out, and set nodeSelector kubernetes.io/hostname"
     )
+    (text,) = warnings(make_world(), nodeName="n" * 250)
+    assert text.endswith("set nodeSelector kubernetes.io/hostname")
+    assert len(text) <= admission_warnings.LONGEST
 
 
 MANAGED = "kueue.x-k8s.io/managed"
