@@ -40,7 +40,7 @@ from admission.objects.resource_group import FlavorQuotasSpec
 from admission.objects.resource_quota import NamespaceQuota
 from admission.owners.review import HeldKind, Mark
 from admission.scheduling import quota
-from admission.scheduling.hierarchy import CohortHierarchy
+from admission.scheduling.hierarchy import CohortHierarchy, QueueNode
 from admission.webhook.owner_admissions import OwnerAdmissions
 from admission.webhook.review_context import Lister, QueueFacts
 
@@ -204,6 +204,10 @@ class ClusterLister:
     def free(self, queue: str, flavor: str, resource: str) -> int | None:
         """Return what a ClusterQueue could take of a flavor now; None where not known."""
         return self._reach.free(queue, flavor, resource)
+
+    def unused(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what is left of a ClusterQueue's own quota; None where not known."""
+        return self._reach.unused(queue, flavor, resource)
 
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """Return the ResourceFlavor."""
@@ -435,15 +439,27 @@ class Reach:
 
     def free(self, queue: str, flavor: str, resource: str) -> int | None:
         """Return what the queue could take now, borrowing included; None if unknown."""
+        pair = FlavorResource(FlavorName(flavor), ResourceName(resource))
         with self._lock:
-            self._forest.refresh()
-            for name, view in self._unread.items():
-                changed = self._forest.queues[name]
-                quota.remove_all(changed, dict(changed.usage))
-                quota.add_all(changed, queue_status.reserved(view.status.flavors_reservation))
-            self._unread.clear()
-            node = self._forest.queues.get(ClusterQueueName(queue))
-            if node is None or node.name in self._forest.cyclic:
+            node = self._with_usage(queue)
+            return None if node is None else max(0, quota.available(node, pair))
+
+    def unused(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what is left of the queue's own quota, lent or not; None if unknown."""
+        pair = FlavorResource(FlavorName(flavor), ResourceName(resource))
+        with self._lock:
+            node = self._with_usage(queue)
+            if node is None:
                 return None
-            pair = FlavorResource(FlavorName(flavor), ResourceName(resource))
-            return max(0, quota.available(node, pair))
+            return max(0, amount.subtract(quota.nominal(node, pair), node.usage.get(pair, 0)))
+
+    def _with_usage(self, queue: str) -> QueueNode | None:
+        """Return a queue that admits, with what the statuses say is in use; the lock is taken."""
+        self._forest.refresh()
+        for name, view in self._unread.items():
+            changed = self._forest.queues[name]
+            quota.remove_all(changed, dict(changed.usage))
+            quota.add_all(changed, queue_status.reserved(view.status.flavors_reservation))
+        self._unread.clear()
+        node = self._forest.queues.get(ClusterQueueName(queue))
+        return None if node is None or node.name in self._forest.cyclic else node

@@ -102,6 +102,13 @@ class Lister(Protocol):
         """
         ...
 
+    def unused(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what is left of a ClusterQueue's own quota of a flavor, lent or not.
+
+        Return None where it is not known.
+        """
+        ...
+
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """Return the ResourceFlavor."""
         ...
