@@ -77,7 +77,7 @@ def missing_flavors(queue: ClusterQueue, flavors: Collection[str]) -> Iterator[Q
     missing = tuple(name for name in dict.fromkeys(listed) if name not in flavors)
     if missing:
         yield QueueProblem(
-            f"it admits nothing: there is no ResourceFlavor {', '.join(missing)}",
+            f"it admits nothing until ResourceFlavor {', '.join(missing)} exists",
             "create the ResourceFlavor, or remove it from spec.resourceGroups",
         )
 
@@ -94,7 +94,7 @@ def missing_cluster_queue(
     name = queue.spec.cluster_queue
     if name not in cluster_queues:
         yield QueueProblem(
-            f"its pods wait forever: there is no ClusterQueue {name}",
+            f"its pods wait until ClusterQueue {name} exists",
             "create the ClusterQueue, or delete the LocalQueue: clusterQueue cannot change",
         )
 

@@ -101,7 +101,7 @@ def test_a_queue_that_is_hardly_meant_is_created_with_a_warning(system: Installe
     local = make_local_queue("lost", "nowhere", namespace)
     path = f"{KUEUE}/namespaces/{namespace}/localqueues"
     (text,) = system.api.post_warned(f"{path}{DRY_RUN}", local)[1]
-    assert text.startswith("Its pods wait forever: there is no ClusterQueue nowhere. Create the ")
+    assert text.startswith("Its pods wait until ClusterQueue nowhere exists. Create the ")
     local = make_local_queue("capped", namespace, namespace)
     local["metadata"]["annotations"] = {f"{names.OWN_DOMAIN}/max-in-uze": "gpu=1"}
     (text,) = system.api.post_warned(f"{path}{DRY_RUN}", local)[1]

@@ -218,7 +218,7 @@ def test_a_flavor_that_does_not_exist_is_told() -> None:
     queue = make_cluster_queue(flavors=("a100", "h100"))
     assert warnings(queue, cluster()) == [
         (
-            "It admits nothing: there is no ResourceFlavor h100. Create the ResourceFlavor, or"
+            "It admits nothing until ResourceFlavor h100 exists. Create the ResourceFlavor, or"
             " remove it from spec.resourceGroups"
         )
     ]
@@ -229,7 +229,7 @@ def test_a_cluster_queue_that_does_not_exist_is_told() -> None:
     local = make_local_queue(queue="gpsu")
     assert warnings(local, cluster()) == [
         (
-            "Its pods wait forever: there is no ClusterQueue gpsu. Create the ClusterQueue, or"
+            "Its pods wait until ClusterQueue gpsu exists. Create the ClusterQueue, or"
             " delete the LocalQueue: clusterQueue cannot change"
         )
     ]

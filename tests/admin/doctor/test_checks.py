@@ -399,7 +399,7 @@ def volcano_limits_gpus(broken: Broken) -> None:
 # --------------------------------------------------------------------------------------- queues
 
 
-@fault("queue-flavors", ERROR, "research", "no ResourceFlavor a100", "create the ResourceFlavor",
+@fault("queue-flavors", ERROR, "research", "until ResourceFlavor a100 exists", "create the",
        also=("node-flavors",))  # fmt: skip
 def a_flavor_is_missing(broken: Broken) -> None:
     broken.objects[resources.RESOURCE_FLAVORS] = []
@@ -529,7 +529,7 @@ def an_annotation_of_a_queue_is_misspelled(broken: Broken) -> None:
     metadata["annotations"] = {f"{names.OWN_DOMAIN}/capacity-gard": "Enforce"}
 
 
-@fault("local-queues", ERROR, "team/lost", "there is no ClusterQueue gone", "create the Cluster")
+@fault("local-queues", ERROR, "team/lost", "until ClusterQueue gone exists", "create the Cluster")
 def a_local_queue_leads_nowhere(broken: Broken) -> None:
     broken.objects[resources.LOCAL_QUEUES].append(make_local_queue("lost", "gone", "team"))
 
