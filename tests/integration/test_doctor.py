@@ -242,7 +242,7 @@ FAULTS: dict[str, tuple[Prepare, str, str, str]] = {
     ),
     "a flavor is missing": (
         _posted(f"{KUEUE}/clusterqueues", make_cluster_queue("lost", quota=0, flavors=("gone",))),
-        "queue-flavors", "no ResourceFlavor gone", "create the ResourceFlavor",
+        "queue-flavors", "until ResourceFlavor gone exists", "create the ResourceFlavor",
     ),
     "a ClusterQueue is held": (
         _changed(RESEARCH, [{"op": "replace", "path": "/spec/stopPolicy", "value": "Hold"}]),
