@@ -8,9 +8,10 @@ from typing import Final
 
 import click
 
-from admission.answers import cluster, holders, owning, quota_use, waiting
+from admission.answers import cluster, holders, owning, queue_caps, quota_use, waiting
 from admission.answers.cluster import Read
 from admission.answers.holders import HeldQuota, Holder
+from admission.answers.queue_caps import QueueCap
 from admission.answers.quota_use import NodeGpus
 from admission.answers.spelling import similar
 from admission.answers.waiting import Place
@@ -59,6 +60,7 @@ class _Found:
         node: the node, if it is one that may be read.
         never: what waits of it and never starts.
         instead: what is said instead of an empty answer; empty where that is whole.
+        caps: of the queue, or of the queues in which a user holds something.
     """
 
     kind: str
@@ -69,6 +71,7 @@ class _Found:
     node: NodeGpus | None = None
     never: tuple[Place, ...] = ()
     instead: str = ""
+    caps: tuple[QueueCap, ...] = ()
 
 
 @click.command(
@@ -111,7 +114,8 @@ def who(
 ) -> None:
     """Show who holds quota: in all queues, or of a namespace, node, queue, cohort or user.
 
-    Says since when, whether it is own or borrowed quota, and what could take it back. QUEUE is a
+    Says since when, whether it is own or borrowed quota, what could take it back, and how much a
+    user may hold in the queue. QUEUE is a
     ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME; COHORT stands for all ClusterQueues
     below it, if nothing else has the name; USER is who created the owner, in full or in short: ci
     for system:serviceaccount:team-a:ci, ada for ada@example.com.
@@ -125,6 +129,7 @@ def who(
             {"subject": {"kind": found_.kind, "name": found_.name}}
             | holders.document(found_.holders, found_.missing)
             | {"neverStart": [_never_document(place) for place in found_.never]}
+            | {"caps": [queue_caps.document(cap) for cap in found_.caps]}
         )
         return
     asking.say(_lines(found_, limit, tables.width(), every=all_resources))
@@ -211,7 +216,10 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
             waits = tuple(place for place in never if queue in _queues_of(read, place))
             holders_in = holders.in_queue(every, queue)
             in_place = "" if is_whole else where
-            return _Found("queue", name, holders_in, read.missing, in_place, never=waits)
+            caps = queue_caps.of_queue(read, queue)
+            return _Found(
+                "queue", name, holders_in, read.missing, in_place, never=waits, caps=caps
+            )
         case "cohort":
             holders_below = tuple(holder for holder in every if holder.cluster_queue in below)
             waits = tuple(
@@ -222,7 +230,17 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
             user = users[0] if users else name
             waits = tuple(place for place in never if place.requester == user)
             of_user = holders.of_user(every, user)
-            return _Found("user", user, of_user, read.missing, where, never=waits)
+            caps = _caps_of_user(read, of_user)
+            return _Found("user", user, of_user, read.missing, where, never=waits, caps=caps)
+
+
+def _caps_of_user(read: Read, of_user: Iterable[Holder]) -> tuple[QueueCap, ...]:
+    """Return the caps of the queues in which a user holds something."""
+    queues = dict.fromkeys(
+        f"{holder.namespace}/{holder.local_queue}" for holder in of_user if holder.local_queue
+    )
+    caps = [cap for queue in queues for cap in queue_caps.of_queue(read, queue)]
+    return tuple({(cap.kind, cap.queue, cap.annotation): cap for cap in caps}.values())
 
 
 def _read_for(
@@ -365,6 +383,8 @@ def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[s
         rest = len(result.holders) - len(shown)
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", width, "  ")
     yield from _taken_back(result.holders, width)
+    for cap in result.caps:
+        yield from tables.sentence(f"note: {cap.sentence}", width, "  ")
     for place in result.never[:_NEVER_SHOWN]:
         text = f"note: {place.namespace}/{place.workload} waits and never starts as it is: "
         yield from tables.sentence(f"{text}{place.message}", width, "  ")

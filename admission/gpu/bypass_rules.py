@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from admission.gpu import resources
+from admission.gpu import resources, topology_labels
 from admission.gpu.resources import ManagedResources
 
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
@@ -61,7 +61,10 @@ ASK: Final = "request GPUs in resources.limits instead"
 REMOVE: Final = "remove it, and request GPUs in resources.limits"
 """What to do about a variable."""
 
-NODE_TEXT: Final = "bypasses quota and the scheduler; remove it, and use nodeSelector"
+NODE_TEXT: Final = (
+    "goes around the scheduler and so around quota; remove it, and set nodeSelector"
+    f" {topology_labels.HOSTNAME}"
+)
 RESIZE_TEXT: Final = "GPU amounts cannot change after creation; create a new pod"
 
 

@@ -60,6 +60,7 @@ class ReviewedPodSpec(View, frozen=True, kw_only=True):
     overhead: dict[str, str | int] | None = None
     resources: views.ResourceRequirements | None = None
     priority: int | None = None
+    priority_class_name: str = ""
     runtime_class_name: str | None = None
     resource_claims: tuple[Any, ...] | None = None
     topology_spread_constraints: tuple[Any, ...] | None = None

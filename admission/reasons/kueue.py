@@ -357,13 +357,17 @@ def blocker(reason: QueueBlocker) -> Text:
             )
             return Text("TopologyNotFound", ", ".join(parts))
         case causes.CohortCycle():
-            path = " -> ".join((*reason.cohorts, *reason.cohorts[:1]))
             return Text(
                 "CohortCycle",
-                f"its Cohorts form a cycle ({path}): correct spec.parentName of one of them",
+                f"{cycle(reason.cohorts)}: correct spec.parentName of one of them",
             )
         case _:
             assert_never(reason)
+
+
+def cycle(cohorts: Sequence[str]) -> str:
+    """Return that each of some Cohorts is the parent of the one before it, and which."""
+    return f"its Cohorts form a cycle ({' -> '.join((*cohorts, *cohorts[:1]))})"
 
 
 def _multi_kueue(

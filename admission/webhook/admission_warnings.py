@@ -6,11 +6,11 @@ old, so none of them decides anything. Each says the verdict first, then the nex
 """
 
 import contextlib
-import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from admission.answers import queue_problems
 from admission.base import causes, conditions, names, quantity
 from admission.base.amount import UNLIMITED
 from admission.base.causes import CapPlace, Shortage
@@ -18,9 +18,9 @@ from admission.base.conditions import Text, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError
 from admission.base.names import FlavorName, PodSetName, ResourceName
-from admission.gpu import resources, unlikely_amounts
+from admission.gpu import resources, topology_labels, unlikely_amounts
 from admission.objects import caps, reviewed_pod, views
-from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cluster_queue import BorrowWithinCohort, ClusterQueue, PreemptionSpec
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_group import ResourceGroupSpec
 from admission.objects.reviewed_pod import ReviewedPod
@@ -36,7 +36,8 @@ _OF_CLASS: Final = " It starts only if this is the extendedResourceName of a Dev
 _STARTED_AGAIN: Final = "it goes on when the queue is started again"
 _UNCOVERED_STEP: Final = "remove the request, or have the resource added"
 _NAMES_SHOWN: Final = 5
-_LONGEST_KEY: Final = 63
+_ANY: Final = str(model.PreemptionPolicy.ANY)
+_NEVER: Final = str(model.PreemptionPolicy.NEVER)
 _STEPS: Final = ((1, 10), (10, 99), (100, 0))
 """To what numbers are rounded, and up to which; 0 for all."""
 _LABEL: Final = f"the label {names.QUEUE_LABEL}"
@@ -117,7 +118,7 @@ def queued(
     classes = [text for part in parts for text in _of_classes(part, queue)]
     line = f"{context.namespace}/{placement.queue}"
     is_told = about or never or classes
-    behind = () if is_told else _behind(parts, queue, line, lister)
+    behind = () if is_told else _behind(metadata, parts, queue, line, lister)
     return (*rewritten, *about, *(verdict.warning for verdict in never), *classes, *behind)
 
 
@@ -126,16 +127,10 @@ _KEYS: Final = frozenset(
     for text in vars(names).values()
     if isinstance(text, str) and text.startswith(f"{names.OWN_DOMAIN}/")
 )
-_USER_KEYS: Final = tuple(
-    key.removeprefix(f"{names.OWN_DOMAIN}/")
-    for key in (
-        names.MIG_PROFILE,
-        names.GPU_MEMORY,
-        names.MINIMUM_RUN_TIME,
-        names.PREEMPTION_NOTICE,
-    )
-)
-"""What people set on pods and owners, without the domain."""
+_USER_KEYS: Final = (
+    names.MIG_PROFILE, names.GPU_MEMORY, names.MINIMUM_RUN_TIME, names.PREEMPTION_NOTICE,
+)  # fmt: skip
+"""What people set on pods and owners."""
 
 
 def _unknown_keys(metadata: Iterable[views.ObjectMeta]) -> list[str]:
@@ -149,12 +144,9 @@ def _unknown_keys(metadata: Iterable[views.ObjectMeta]) -> list[str]:
         texts.append(f"Without effect: {names.QUEUE_LABEL} is a label, not an annotation")
     unknown = (k for k in keys if k.startswith(f"{names.OWN_DOMAIN}/") and not _is_known(k))
     for key in sorted(unknown)[:_NAMES_SHOWN]:
-        written = key.partition("/")[2]
-        near = [choice for choice in _USER_KEYS if written in choice]
-        if len(written) <= _LONGEST_KEY:
-            near += difflib.get_close_matches(written, _USER_KEYS, n=1)
-        meant = f"; did you mean {names.OWN_DOMAIN}/{near[0]}?" if near else ""
-        texts.append(_cut(f"Without effect: annotation {key} is not known{meant}"))
+        meant = queue_problems.similar_key(key, _USER_KEYS)
+        advice = f"; did you mean {meant}?" if meant else ""
+        texts.append(_cut(f"Without effect: annotation {key} is not known{advice}"))
     return texts
 
 
@@ -297,8 +289,12 @@ def unheld(
     if not pod.spec.node_name:
         return without_queue(pod.metadata, placement.wants, context, lister)
     taken = ", ".join(placement.wants)
-    cause = f"the pod names node {pod.spec.node_name}"
-    return (f"No queue: {cause}, so it takes {taken} outside every queue. Leave nodeName out",)
+    step = f"Leave nodeName out, and set nodeSelector {topology_labels.HOSTNAME}"
+    text = (
+        f"No queue: the pod names node {sentences.name(pod.spec.node_name)}, so it takes {taken}"
+        " outside every queue."
+    )
+    return (f"{sentences.clipped(text, LONGEST - len(step) - 1)} {step}",)
 
 
 def owned(old: ReviewedPod | None, new: ReviewedPod, rules: Rules) -> tuple[str, ...]:
@@ -580,7 +576,11 @@ def _several_instances(part: CreatedPods) -> Iterator[str]:
 
 
 def _behind(
-    parts: Sequence[CreatedPods], queue: ClusterQueue, line: str, lister: Lister
+    metadata: views.ObjectMeta,
+    parts: Sequence[CreatedPods],
+    queue: ClusterQueue,
+    line: str,
+    lister: Lister,
 ) -> Iterator[str]:
     """Yield that it does not fit now, and about how many wait already, where that concerns it.
 
@@ -590,9 +590,20 @@ def _behind(
         (part.pod, {r: part.count * v for r, v in _wanted(part.pod).items()}) for part in parts
     ]
     waiting, name = queue.status.pending_workloads or 0, queue.metadata.name
-    has_room = _has_room(demands, queue, lister)
+    has_room = _has_room(demands, queue, lister, lister.free)
     if has_room and (waiting <= 0 or (_goes_past(queue) and not _is_capped(queue))):
         return
+    if not has_room and not _is_capped(queue):
+        is_own = _has_room(demands, queue, lister, lister.unused)
+        if is_own and waiting <= 0 and _reclaims(queue):
+            yield (
+                "Starts after it takes back what others borrow of its queue. See: kubectl gpu"
+                f" queue {line}"
+            )
+            return
+        priority = _priority(metadata, parts, lister)
+        if _may_preempt(priority, queue, lister, is_own=is_own):
+            return
     line_text = "1 other waits" if waiting == 1 else f"about {_rounded(waiting)} others wait"
     for where in (f" in ClusterQueue {name}", ""):
         little = f"less is free{where} than it asks for"
@@ -603,6 +614,53 @@ def _behind(
         if len(text) <= LONGEST or not where:
             yield _cut(text)  # the command is worth more than the name that it has, too
             return
+
+
+def _reclaims(queue: ClusterQueue) -> bool:
+    """Return whether a queue takes back what others borrow of its quota, whoever they are."""
+    preemption = queue.spec.preemption
+    return preemption is not None and preemption.reclaim_within_cohort == _ANY
+
+
+def _may_preempt(
+    priority: int | None, queue: ClusterQueue, lister: Lister, *, is_own: bool
+) -> bool:
+    """Return whether something in a queue may run that is preempted for a priority.
+
+    Of what runs only the lowest priority that it may have is known.
+
+    Args:
+        priority: of what is created; None if it is not known.
+        queue: where it is created.
+        lister: what was last seen of the cluster.
+        is_own: whether its queue's own quota suffices: only then it takes back what is borrowed.
+    """
+    preemption = queue.spec.preemption or PreemptionSpec()
+    borrow = preemption.borrow_within_cohort or BorrowWithinCohort()
+    policies = {preemption.within_cluster_queue, borrow.policy}
+    if is_own:
+        policies.add(preemption.reclaim_within_cohort)
+    if policies == {_NEVER}:
+        return False
+    values = [
+        each.value
+        for name in lister.workload_priority_class_names()
+        if (each := lister.workload_priority_class(name)) is not None
+    ]
+    return priority is None or priority > min([0, *values])
+
+
+def _priority(
+    metadata: views.ObjectMeta, parts: Sequence[CreatedPods], lister: Lister
+) -> int | None:
+    """Return the priority of what is created; None where only the controller knows it."""
+    priority_class = lister.workload_priority_class(metadata.label(names.PRIORITY_CLASS_LABEL))
+    if priority_class is not None:
+        return priority_class.value
+    specs = [part.written.spec for part in parts]
+    if any(spec.priority is None and spec.priority_class_name for spec in specs):
+        return None
+    return max((spec.priority or 0 for spec in specs), default=0)
 
 
 def _rounded(number: int) -> int:
@@ -626,14 +684,19 @@ def _goes_past(queue: ClusterQueue) -> bool:
 
 
 def _has_room(
-    demands: Iterable[tuple[ReviewedPod, Mapping[str, int]]], queue: ClusterQueue, lister: Lister
+    demands: Iterable[tuple[ReviewedPod, Mapping[str, int]]],
+    queue: ClusterQueue,
+    lister: Lister,
+    amount_left: Callable[[str, str, str], int | None],
 ) -> bool:
-    """Return whether all of it fits now, borrowing included, by what the statuses say.
+    """Return whether all of it fits into what is left, by what the statuses say.
 
     Args:
         demands: a pod of each pod set, and what all pods of the set ask for.
         queue: where they ask.
         lister: what was last seen of the cluster.
+        amount_left: returns what is left for a ClusterQueue of a flavor and a resource; None where
+            that is not known, and then it may fit.
     """
     name = queue.metadata.name
     left: dict[tuple[str, str], int] = {}
@@ -643,7 +706,7 @@ def _has_room(
             for flavor in _selected(pod, group, lister):
                 for resource in covered:
                     if (flavor, resource) not in left:
-                        free = lister.free(name, flavor, resource)
+                        free = amount_left(name, flavor, resource)
                         left[flavor, resource] = UNLIMITED if free is None else free
                 if all(value <= left[flavor, r] for r, value in covered.items()):
                     for resource, value in covered.items():

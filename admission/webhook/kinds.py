@@ -15,7 +15,6 @@ from admission.objects import (
     cohort,
     local_queue,
     resource_flavor,
-    resource_group,
     rule_checks,
     views,
     workload_validation,
@@ -24,9 +23,10 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.webhook import decoding, responses
+from admission.webhook import decoding, queue_warnings, responses
 from admission.webhook.decoding import GroupVersionKind, MalformedError, UserInfo
 from admission.webhook.metrics import WebhookMetrics
+from admission.webhook.review_context import Lister
 
 VERSION: Final = "v1beta2"
 """What rules are written for; the API server converts the objects of other versions."""
@@ -47,23 +47,25 @@ class KindRules(Generic[Object]):
     Attributes:
         decoder: reads an object.
         errors: broken rules of the object as it is (None on creation) and as it would be.
-        warnings: what of an object is allowed and hardly meant.
+        warnings: what is allowed and hardly meant, likewise, by what was last seen of the cluster.
     """
 
     decoder: msgspec.json.Decoder[Object]
     errors: Callable[[Object | None, Object], list[FieldError]]
-    warnings: Callable[[Object], Iterable[str]] = lambda _: ()
-
-
-def _doubts(queue: ClusterQueue | Cohort) -> Iterable[str]:
-    return resource_group.doubts(queue.spec.resource_groups or ())
+    warnings: Callable[[Object | None, Object, Lister], Iterable[str]] = lambda *_: ()
 
 
 VALIDATED: Final[Mapping[str, KindRules[Any]]] = {
-    "ClusterQueue": KindRules(structs.decoder(ClusterQueue), cluster_queue.errors, _doubts),
-    "LocalQueue": KindRules(structs.decoder(LocalQueue), local_queue.errors),
-    "Cohort": KindRules(structs.decoder(Cohort), cohort.errors, _doubts),
-    "ResourceFlavor": KindRules(structs.decoder(ResourceFlavor), resource_flavor.errors),
+    "ClusterQueue": KindRules(
+        structs.decoder(ClusterQueue), cluster_queue.errors, queue_warnings.of_cluster_queue
+    ),
+    "LocalQueue": KindRules(
+        structs.decoder(LocalQueue), local_queue.errors, queue_warnings.of_local_queue
+    ),
+    "Cohort": KindRules(structs.decoder(Cohort), cohort.errors, queue_warnings.of_cohort),
+    "ResourceFlavor": KindRules(
+        structs.decoder(ResourceFlavor), resource_flavor.errors, queue_warnings.of_flavor
+    ),
     "Workload": KindRules(
         structs.decoder(workload_validation.ReviewedWorkload), workload_validation.errors
     ),
@@ -134,14 +136,16 @@ PATHS: Final = tuple(_PATHS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindReviewer:
-    """Answers reviews of Kueue's kinds; knows nothing of the cluster.
+    """Answers reviews of Kueue's kinds; what it knows of the cluster decides nothing.
 
     Attributes:
+        lister: what was last seen of the cluster, for warnings.
         metrics: where reviews are counted.
         clock: source of time.
         max_body_bytes: larger bodies are answered with 413.
     """
 
+    lister: Lister
     metrics: WebhookMetrics
     clock: Clock
     max_body_bytes: int = decoding.MAX_BODY_BYTES
@@ -154,7 +158,7 @@ class KindReviewer:
             request = _decode(body, content_type, kind, self.max_body_bytes)
         except MalformedError as error:
             return self.refuse(path, error)
-        answer, outcome = _decided(path, kind, request, is_mutating=is_mutating)
+        answer, outcome = self._decided(path, kind, request, is_mutating=is_mutating)
         self.metrics.reviewed(path, outcome, self.clock.monotonic() - start)
         return answer
 
@@ -163,6 +167,36 @@ class KindReviewer:
         _log.warning("review_malformed", path=path, code=error.code, error=error.message)
         self.metrics.reviewed(path, "malformed", 0)
         return responses.errored(error.uid, error.code, error.message)
+
+    def _decided(
+        self, path: str, kind: str, request: RawRequest, *, is_mutating: bool
+    ) -> tuple[bytes, str]:
+        try:
+            if is_mutating:
+                return _defaulted(kind, request)
+            return self._judged(kind, request)
+        except decoding.UNREADABLE as error:
+            _log.warning("review_malformed", path=path, error=str(error), **_describe(request))
+            message = f"{kind} cannot be read: {error}"
+            return responses.errored(request.uid, decoding.BAD_REQUEST, message), "malformed"
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller needs an answer
+            _log.exception("review_failed", path=path, **_describe(request))
+            message = f"internal error of gpu-admission: {type(error).__name__}: {error}"
+            return responses.errored(request.uid, INTERNAL_ERROR, message), "failed"
+
+    def _judged(self, kind: str, request: RawRequest) -> tuple[bytes, str]:
+        if request.operation not in {"CREATE", "UPDATE"}:
+            return responses.allowed(request.uid), "allowed"
+        judge = VALIDATED[kind]
+        old = judge.decoder.decode(request.old_object) if request.operation == "UPDATE" else None
+        new = judge.decoder.decode(request.object)
+        errors = judge.errors(old, new)
+        if not errors:
+            warnings = () if request.sub_resource else judge.warnings(old, new, self.lister)
+            return responses.allowed(request.uid, warnings), "allowed"
+        message = rule_checks.text(errors)
+        _log.info("review_denied", message=message, **_describe(request))
+        return responses.denied(request.uid, message), "denied"
 
 
 def _decode(body: bytes, content_type: str, kind: str, max_bytes: int) -> RawRequest:
@@ -177,21 +211,6 @@ def _decode(body: bytes, content_type: str, kind: str, max_bytes: int) -> RawReq
     return request
 
 
-def _decided(path: str, kind: str, request: RawRequest, *, is_mutating: bool) -> tuple[bytes, str]:
-    try:
-        if is_mutating:
-            return _defaulted(kind, request)
-        return _judged(kind, request)
-    except decoding.UNREADABLE as error:
-        _log.warning("review_malformed", path=path, error=str(error), **_describe(request))
-        message = f"{kind} cannot be read: {error}"
-        return responses.errored(request.uid, decoding.BAD_REQUEST, message), "malformed"
-    except Exception as error:  # noqa: BLE001 - whatever it is, the caller needs an answer
-        _log.exception("review_failed", path=path, **_describe(request))
-        message = f"internal error of gpu-admission: {type(error).__name__}: {error}"
-        return responses.errored(request.uid, INTERNAL_ERROR, message), "failed"
-
-
 def _defaulted(kind: str, request: RawRequest) -> tuple[bytes, str]:
     if request.operation != "CREATE" or request.sub_resource:
         return responses.allowed(request.uid), "allowed"
@@ -200,21 +219,6 @@ def _defaulted(kind: str, request: RawRequest) -> tuple[bytes, str]:
     operations = DEFAULTED[kind](metadata.finalizers)
     answer = responses.patched(request.uid, operations)
     return answer, "patched" if operations else "allowed"
-
-
-def _judged(kind: str, request: RawRequest) -> tuple[bytes, str]:
-    if request.operation not in {"CREATE", "UPDATE"}:
-        return responses.allowed(request.uid), "allowed"
-    judge = VALIDATED[kind]
-    old = judge.decoder.decode(request.old_object) if request.operation == "UPDATE" else None
-    new = judge.decoder.decode(request.object)
-    errors = judge.errors(old, new)
-    if not errors:
-        warnings = () if request.sub_resource else judge.warnings(new)
-        return responses.allowed(request.uid, warnings), "allowed"
-    message = rule_checks.text(errors)
-    _log.info("review_denied", message=message, **_describe(request))
-    return responses.denied(request.uid, message), "denied"
 
 
 def _describe(request: RawRequest) -> dict[str, Any]:

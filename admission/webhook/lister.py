@@ -40,7 +40,7 @@ from admission.objects.resource_group import FlavorQuotasSpec
 from admission.objects.resource_quota import NamespaceQuota
 from admission.owners.review import HeldKind, Mark
 from admission.scheduling import quota
-from admission.scheduling.hierarchy import CohortHierarchy
+from admission.scheduling.hierarchy import CohortHierarchy, QueueNode
 from admission.webhook.owner_admissions import OwnerAdmissions
 from admission.webhook.review_context import Lister, QueueFacts
 
@@ -185,6 +185,14 @@ class ClusterLister:
         """Return the ClusterQueue."""
         return cast("ClusterQueue | None", self._get(resources.CLUSTER_QUEUES, "", name))
 
+    def all_cluster_queues(self) -> tuple[ClusterQueue, ...]:
+        """Return every ClusterQueue, sorted by name."""
+        return cast("tuple[ClusterQueue, ...]", self._all(resources.CLUSTER_QUEUES))
+
+    def all_cohorts(self) -> tuple[Cohort, ...]:
+        """Return every Cohort that exists as an object, sorted by name."""
+        return cast("tuple[Cohort, ...]", self._all(resources.COHORTS))
+
     def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
         """Return what follows from a ClusterQueue and the flavors of this moment."""
         return self._facts.facts(queue, self)
@@ -197,10 +205,18 @@ class ClusterLister:
         """Return what a ClusterQueue could take of a flavor now; None where not known."""
         return self._reach.free(queue, flavor, resource)
 
+    def unused(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what is left of a ClusterQueue's own quota; None where not known."""
+        return self._reach.unused(queue, flavor, resource)
+
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """Return the ResourceFlavor."""
         view = self._get(resources.RESOURCE_FLAVORS, "", name)
         return cast("ResourceFlavor | None", view)
+
+    def resource_flavor_names(self) -> tuple[str, ...]:
+        """Return the names of the ResourceFlavors, sorted."""
+        return tuple(sorted(self._kinds[resources.RESOURCE_FLAVORS].get("", _EMPTY)))
 
     def workload_priority_class(self, name: str) -> WorkloadPriorityClass | None:
         """Return the WorkloadPriorityClass."""
@@ -230,6 +246,11 @@ class ClusterLister:
         """Return the namespace's core ResourceQuotas, sorted by name."""
         by_name = self._kinds[resources.RESOURCE_QUOTAS].get(namespace, _EMPTY)
         return tuple(cast("NamespaceQuota", by_name[name]) for name in sorted(by_name))
+
+    def _all(self, kind: Resource) -> tuple[views.Object, ...]:
+        """Return every object of a kind without namespaces, sorted by name."""
+        objects = self._kinds[kind].get("", _EMPTY)
+        return tuple(objects[name] for name in sorted(objects))
 
     def _get(self, kind: Resource, namespace: str, name: str) -> views.Object | None:
         return self._kinds[kind].get(namespace, _EMPTY).get(name)
@@ -418,15 +439,27 @@ class Reach:
 
     def free(self, queue: str, flavor: str, resource: str) -> int | None:
         """Return what the queue could take now, borrowing included; None if unknown."""
+        pair = FlavorResource(FlavorName(flavor), ResourceName(resource))
         with self._lock:
-            self._forest.refresh()
-            for name, view in self._unread.items():
-                changed = self._forest.queues[name]
-                quota.remove_all(changed, dict(changed.usage))
-                quota.add_all(changed, queue_status.reserved(view.status.flavors_reservation))
-            self._unread.clear()
-            node = self._forest.queues.get(ClusterQueueName(queue))
-            if node is None or node.name in self._forest.cyclic:
+            node = self._with_usage(queue)
+            return None if node is None else max(0, quota.available(node, pair))
+
+    def unused(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what is left of the queue's own quota, lent or not; None if unknown."""
+        pair = FlavorResource(FlavorName(flavor), ResourceName(resource))
+        with self._lock:
+            node = self._with_usage(queue)
+            if node is None:
                 return None
-            pair = FlavorResource(FlavorName(flavor), ResourceName(resource))
-            return max(0, quota.available(node, pair))
+            return max(0, amount.subtract(quota.nominal(node, pair), node.usage.get(pair, 0)))
+
+    def _with_usage(self, queue: str) -> QueueNode | None:
+        """Return a queue that admits, with what the statuses say is in use; the lock is taken."""
+        self._forest.refresh()
+        for name, view in self._unread.items():
+            changed = self._forest.queues[name]
+            quota.remove_all(changed, dict(changed.usage))
+            quota.add_all(changed, queue_status.reserved(view.status.flavors_reservation))
+        self._unread.clear()
+        node = self._forest.queues.get(ClusterQueueName(queue))
+        return None if node is None or node.name in self._forest.cyclic else node

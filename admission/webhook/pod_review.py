@@ -10,6 +10,7 @@ from admission.base import fielderrors, names, patches
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
+from admission.gpu import topology_labels
 from admission.objects import admitted_devices, limit_range, reviewed_pod, role_hash, views
 from admission.objects.reviewed_pod import ReviewedPod, ReviewedPodSpec
 from admission.webhook import (
@@ -381,7 +382,11 @@ def _refusal(
     asked_text = f"the pod asks for {', '.join(placement.wants)}"
     where = queueing.enforcer(context.namespace, lister)
     if pod.spec.node_name:
-        rule = f"{asked_text}, so in {where} it must go through a queue and may not name its node"
+        rule = (
+            f"{asked_text}, and with a node name it goes around the scheduler and so around quota;"
+            f" in {where} it must go through a queue: leave nodeName out, and set nodeSelector"
+            f" {topology_labels.HOSTNAME}: {pod.spec.node_name}"
+        )
         return fielderrors.forbidden(FieldPath.of("spec", "nodeName"), rule)
     advice = queueing.advice(context, lister)
     rule = f"{asked_text}, so in {where} this label must name {advice}"

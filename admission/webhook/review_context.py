@@ -17,6 +17,7 @@ from admission.gpu.resources import ManagedResources
 from admission.gpu.rewrite import Refusal, Rewrite
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
@@ -75,6 +76,14 @@ class Lister(Protocol):
         """Return the ClusterQueue."""
         ...
 
+    def all_cluster_queues(self) -> tuple[ClusterQueue, ...]:
+        """Return every ClusterQueue, sorted by name."""
+        ...
+
+    def all_cohorts(self) -> tuple[Cohort, ...]:
+        """Return every Cohort that exists as an object, sorted by name."""
+        ...
+
     def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
         """Return what follows from the queue and the flavors of this moment."""
         ...
@@ -93,8 +102,19 @@ class Lister(Protocol):
         """
         ...
 
+    def unused(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what is left of a ClusterQueue's own quota of a flavor, lent or not.
+
+        Return None where it is not known.
+        """
+        ...
+
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """Return the ResourceFlavor."""
+        ...
+
+    def resource_flavor_names(self) -> tuple[str, ...]:
+        """Return the names of the ResourceFlavors, sorted."""
         ...
 
     def workload_priority_class(self, name: str) -> WorkloadPriorityClass | None:

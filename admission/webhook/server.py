@@ -85,7 +85,9 @@ def create_app(
             on_answered=on_answered,
         )
         _add_reviews(app, reviewer, reviewer.paths)
-    of_kinds = KindReviewer(metrics=webhook_metrics, clock=clock, max_body_bytes=max_body_bytes)
+    of_kinds = KindReviewer(
+        lister=lister, metrics=webhook_metrics, clock=clock, max_body_bytes=max_body_bytes
+    )
     _add_reviews(app, of_kinds, kinds.PATHS)
     _add_conversion(app, Converter(metrics=webhook_metrics, clock=clock))
     _add_probes(app, lister, certificate)

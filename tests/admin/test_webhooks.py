@@ -59,6 +59,14 @@ def test_a_job_that_only_its_owner_brings_here_is_created_without_an_answer():
     assert hook["rules"][0]["operations"] == ["CREATE"]
 
 
+def test_a_local_queue_about_which_only_warnings_are_said_is_created_without_an_answer() -> None:
+    hooks = {hook["name"]: hook for document in make() for hook in document["webhooks"]}
+    hook = hooks["wlocalqueue.kb.io"]
+
+    assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 2)
+    assert hooks["vlocalqueue.kb.io"]["failurePolicy"] == "Fail"
+
+
 def test_kueues_own_kinds_have_kueues_webhooks_rules_and_paths():
     prefix = "https://127.0.0.1:9443/"
     assert {
@@ -81,6 +89,9 @@ def test_kueues_own_kinds_have_kueues_webhooks_rules_and_paths():
             ["CREATE", "UPDATE"],
         ),
         "vlocalqueue.kb.io": (
+            "validate-kueue-x-k8s-io-v1beta2-localqueue", ["localqueues"], ["CREATE", "UPDATE"],
+        ),
+        "wlocalqueue.kb.io": (
             "validate-kueue-x-k8s-io-v1beta2-localqueue", ["localqueues"], ["CREATE", "UPDATE"],
         ),
         "vcohort.kb.io": (
@@ -129,7 +140,8 @@ def test_kueues_own_kinds_are_reviewed_in_every_namespace():
         for hook in of_kueues_kinds(document):
             assert hook["namespaceSelector"] == {}
             assert hook["rules"][0]["apiVersions"] == ["v1beta2"]
-            assert hook["failurePolicy"] == "Fail"
+            is_for_warnings = hook["name"] == "wlocalqueue.kb.io"
+            assert hook["failurePolicy"] == ("Ignore" if is_for_warnings else "Fail")
 
 
 @pytest.mark.parametrize("position", [0, 1], ids=["mutating", "validating"])

@@ -313,6 +313,39 @@ def test_who_says_what_may_take_it_back(world: World) -> None:
     ]
 
 
+def test_who_shows_how_much_a_user_and_all_work_of_a_queue_may_hold(world: World) -> None:
+    capped = queue("capped", 8, 1)
+    capped["metadata"]["annotations"] = {names.MAX_PER_USER: f"{GPU}=2, memory=64Gi"}
+    local = make_local_queue("capped", "capped", "ml")
+    local["metadata"]["annotations"] = {names.MAX_IN_USE: f"{GPU}=3"}
+    held_there = holding("mine", "capped", 1)
+    held_there["spec"]["queueName"] = "capped"
+    for document in (capped, local, held_there):
+        world.add(document)
+    of_queue = {
+        "kind": "ClusterQueue", "queue": "capped", "annotation": "max-per-user",
+        "amounts": {GPU: "2", "memory": "64Gi"},
+    }  # fmt: skip
+    of_local = {
+        "kind": "LocalQueue", "queue": "ml/capped", "annotation": "max-in-use",
+        "amounts": {GPU: "3"},
+    }  # fmt: skip
+    note = f"note: a user may hold at most 2 {GPU}, 64Gi memory in queue capped (max-per-user)"
+    try:
+        assert world.told("who", "capped")["caps"] == [of_queue]
+        assert note in " ".join(" ".join(world.lines("who", "capped")).split())
+        assert world.told("who", "ml/capped")["caps"] == [of_local, of_queue]
+        text = f"all work together may hold at most 3 {GPU} in queue ml/capped (max-in-use)"
+        assert text in " ".join(" ".join(world.lines("who", "ml/capped")).split())
+        user = world.told("who", "ml/capped")["holders"][0]["requester"]
+        assert world.told("who", "--kind", "user", user)["caps"] == [of_local, of_queue]
+        assert world.told("who", "prod")["caps"] == []
+    finally:
+        world.store.delete(resources.WORKLOADS, "mine", namespace="ml")
+        world.store.delete(resources.LOCAL_QUEUES, "capped", namespace="ml")
+        world.store.delete(resources.CLUSTER_QUEUES, "capped")
+
+
 def test_who_names_what_is_borrowed_though_no_gpu_is(world: World) -> None:
     thrifty = queue("thrifty", 8, 1)
     quotas = thrifty["spec"]["resourceGroups"][0]

@@ -242,7 +242,7 @@ FAULTS: dict[str, tuple[Prepare, str, str, str]] = {
     ),
     "a flavor is missing": (
         _posted(f"{KUEUE}/clusterqueues", make_cluster_queue("lost", quota=0, flavors=("gone",))),
-        "queue-flavors", "no ResourceFlavor gone", "create the ResourceFlavor",
+        "queue-flavors", "until ResourceFlavor gone exists", "create the ResourceFlavor",
     ),
     "a ClusterQueue is held": (
         _changed(RESEARCH, [{"op": "replace", "path": "/spec/stopPolicy", "value": "Hold"}]),
@@ -250,7 +250,7 @@ FAULTS: dict[str, tuple[Prepare, str, str, str]] = {
     ),
     "a LocalQueue leads nowhere": (
         _posted(f"{KUEUE}/namespaces/TEAM/localqueues", make_local_queue("lost", "gone", "")),
-        "local-queues", "there is no ClusterQueue gone", "create the ClusterQueue",
+        "local-queues", "until ClusterQueue gone exists", "create the ClusterQueue",
     ),
     "a ClusterQueue does not select the namespace": (
         _changed(RESEARCH, [{
@@ -427,7 +427,7 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_checked(system: Examined) 
         with _prepared(system, _posted(f"{KUEUE}/clusterqueues", lost)):
             done = run_command("doctor", "--kubeconfig", kubeconfig)
         assert done.returncode == 1, done
-        assert "there is no ResourceFlavor gone" in " ".join(done.stdout.split())
+        assert "until ResourceFlavor gone exists" in " ".join(done.stdout.split())
 
 
 def test_who_may_read_nothing_is_told_that_nothing_was_checked(system: Examined) -> None:

@@ -7,6 +7,7 @@ import pytest
 from admission.base import names
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod, template_of
+from tests.builders.queues import make_cohort, make_local_queue
 from tests.controlplane import waiting
 from tests.integration.applied import Json
 from tests.integration.installed import KUEUE, Installed
@@ -92,3 +93,19 @@ def test_that_others_wait_is_told_from_the_status_of_the_queue(system: Installed
             f"May wait: less is free in ClusterQueue {namespace} than it asks for, and about 2"
             f" others wait. See: kubectl gpu queue {namespace}/default"
         )
+
+
+def test_a_queue_that_is_hardly_meant_is_created_with_a_warning(system: Installed) -> None:
+    namespace = system.add_team(1)
+    system.wait_webhook()
+    local = make_local_queue("lost", "nowhere", namespace)
+    path = f"{KUEUE}/namespaces/{namespace}/localqueues"
+    (text,) = system.api.post_warned(f"{path}{DRY_RUN}", local)[1]
+    assert text.startswith("Its pods wait until ClusterQueue nowhere exists. Create the ")
+    local = make_local_queue("capped", namespace, namespace)
+    local["metadata"]["annotations"] = {f"{names.OWN_DOMAIN}/max-in-uze": "gpu=1"}
+    (text,) = system.api.post_warned(f"{path}{DRY_RUN}", local)[1]
+    assert text.endswith(f"Did you mean {names.MAX_IN_USE}?")
+    cohort = make_cohort("loop", parentName="loop")
+    (text,) = system.api.post_warned(f"{KUEUE}/cohorts{DRY_RUN}", cohort)[1]
+    assert "its Cohorts form a cycle (loop -> loop)" in text

@@ -49,6 +49,8 @@ class Cluster:
     cohorts: Mapping[str, Cohort] = field(default_factory=dict)
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
     priority_classes: frozenset[str] = frozenset()
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    """Of these classes; 0 for those that are not among them."""
     limits: tuple[views.LimitRange, ...] = ()
     quotas: tuple[NamespaceQuota, ...] = ()
     owners: Mapping[str, frozenset[Mark]] = field(default_factory=dict)
@@ -66,6 +68,15 @@ class Cluster:
     def cluster_queue(self, name: str) -> ClusterQueue | None:
         return self.cluster_queues.get(name)
 
+    def all_cluster_queues(self) -> tuple[ClusterQueue, ...]:
+        return tuple(self.cluster_queues[name] for name in sorted(self.cluster_queues))
+
+    def all_cohorts(self) -> tuple[Cohort, ...]:
+        return tuple(self.cohorts[name] for name in sorted(self.cohorts))
+
+    def resource_flavor_names(self) -> tuple[str, ...]:
+        return tuple(sorted(self.flavors))
+
     def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
         return lister.describe(queue, self)
 
@@ -74,6 +85,9 @@ class Cluster:
 
     def free(self, queue: str, flavor: str, resource: str) -> int | None:
         return self._reach().free(queue, flavor, resource)
+
+    def unused(self, queue: str, flavor: str, resource: str) -> int | None:
+        return self._reach().unused(queue, flavor, resource)
 
     def _reach(self) -> Reach:
         found = Reach()
@@ -89,7 +103,8 @@ class Cluster:
     def workload_priority_class(self, name: str) -> WorkloadPriorityClass | None:
         if name not in self.priority_classes:
             return None
-        return WorkloadPriorityClass(metadata=views.ObjectMeta(name=name))
+        value = self.priorities.get(name, 0)
+        return WorkloadPriorityClass(metadata=views.ObjectMeta(name=name), value=value)
 
     def workload_priority_class_names(self) -> tuple[str, ...]:
         return tuple(sorted(self.priority_classes))

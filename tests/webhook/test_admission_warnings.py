@@ -550,8 +550,11 @@ def test_a_gpu_on_a_named_node_is_said_to_be_outside_every_queue():
     (text,) = warnings(make_world(), nodeName="n1")
     assert text == (
         "No queue: the pod names node n1, so it takes nvidia.com/gpu outside every queue. Leave"
-        " nodeName out"
+        " nodeName out, and set nodeSelector kubernetes.io/hostname"
     )
+    (text,) = warnings(make_world(), nodeName="n" * 250)
+    assert text.endswith("set nodeSelector kubernetes.io/hostname")
+    assert len(text) <= admission_warnings.LONGEST
 
 
 MANAGED = "kueue.x-k8s.io/managed"
@@ -633,6 +636,86 @@ def test_others_are_told_of_only_where_a_pod_does_not_fit_now(
     cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
     found = [text for text in warnings(cluster) if text.startswith("May wait:")]
     assert bool(found) is waits
+
+
+RECLAIMS = (
+    (
+        "Starts after it takes back what others borrow of its queue. See: kubectl gpu queue"
+        " team-a/default"
+    ),
+)
+MAY_WAIT = (
+    (
+        "May wait: less is free in ClusterQueue gpus than it asks for. See: kubectl gpu queue"
+        " team-a/default"
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("own", "lent", "preemption", "label", "expected"),
+    [
+        (4, 20, {"reclaimWithinCohort": "Any"}, "", RECLAIMS),
+        (8, 16, {"reclaimWithinCohort": "Any"}, "high", MAY_WAIT),
+        (4, 20, {"reclaimWithinCohort": "LowerPriority"}, "high", ()),
+        (4, 20, {"reclaimWithinCohort": "LowerPriority"}, "low", MAY_WAIT),
+        (4, 20, {}, "high", MAY_WAIT),
+        (8, 16, {"withinClusterQueue": "LowerPriority"}, "high", ()),
+        (8, 16, {"withinClusterQueue": "LowerPriority"}, "", MAY_WAIT),
+        (
+            8, 16,
+            {"reclaimWithinCohort": "Any", "borrowWithinCohort": {"policy": "LowerPriority"}},
+            "high", (),
+        ),
+    ],
+    ids=[
+        "takes back what others borrow", "would borrow itself", "may take back from lower ones",
+        "nothing is lower", "preempts nothing", "may preempt lower ones of its queue",
+        "nothing in its queue is lower", "may preempt while it borrows",
+    ],
+)  # fmt: skip
+def test_what_may_preempt_is_not_said_to_wait(
+    own: int, lent: int, preemption: dict[str, Any], label: str, expected: tuple[str, ...]
+) -> None:
+    queue = cluster_queue_view(
+        {"a": {GPU: "8"}}, cohortName="all", status=status(own), preemption=preemption
+    )
+    lender = cluster_queue_view(
+        {"a": {GPU: "16"}}, name="lender", cohortName="all", status=status(lent)
+    )
+    cluster = make_world(
+        queue, priority_classes=frozenset({"high", "low"}), priorities={"high": 10, "low": 0}
+    )
+    cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
+    assert warnings(cluster, labels={CLASS: label} if label else {}) == expected
+
+
+def test_others_that_wait_are_told_of_where_others_borrow() -> None:
+    queue = cluster_queue_view(
+        {"a": {GPU: "8"}}, cohortName="all", status=status(4, pending=3),
+        preemption={"reclaimWithinCohort": "Any"},
+    )  # fmt: skip
+    lender = cluster_queue_view(
+        {"a": {GPU: "16"}}, name="lender", cohortName="all", status=status(20)
+    )
+    cluster = make_world(queue)
+    cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
+    (text,) = warnings(cluster)
+    assert text.startswith("May wait: less is free in ClusterQueue gpus than it asks for, and ")
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_said"),
+    [({}, True), ({"priority": 5}, False), ({"priorityClassName": "some"}, False)],
+    ids=["none", "a number", "a class that only the API server knows"],
+)
+def test_the_priority_of_pods_counts_where_no_class_of_workloads_is_named(
+    spec: dict[str, Any], *, is_said: bool
+) -> None:
+    queue = cluster_queue_view(
+        {"a": {GPU: "8"}}, status=status(8), preemption={"withinClusterQueue": "LowerPriority"}
+    )
+    assert bool(warnings(make_world(queue), **spec)) is is_said
 
 
 @pytest.mark.parametrize("waiting", [0, 3])

@@ -15,6 +15,7 @@ from admission.config.derived import Settings
 from admission.objects import conversion
 from admission.webhook import convert, kinds, reviewing, server
 from admission.webhook.decoding import MalformedError
+from admission.webhook.lister import ClusterLister
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.reviewing import PodReviewer
 from tests.builders.pods import make_pod
@@ -103,7 +104,7 @@ def put(document: Any, place: tuple[Any, ...], value: Any) -> Any:
     return found
 
 
-KINDS = kinds.KindReviewer(metrics=METRICS, clock=FakeClock())
+KINDS = kinds.KindReviewer(lister=ClusterLister(), metrics=METRICS, clock=FakeClock())
 CONVERTER = convert.Converter(metrics=METRICS, clock=FakeClock())
 OBJECTS = [
     {"apiVersion": conversion.OLD, "metadata": {"name": "a", "namespace": "b"}, **one}

@@ -155,9 +155,10 @@ def test_what_is_free_follows_the_statuses_and_the_cohort() -> None:
         reach.set_queue(queue(name, used))
     assert reach.free("own", "a", "gpu") == 10
     reach.set_queue(queue("other", 12))
-    assert reach.free("own", "a", "gpu") == 0
+    assert (reach.free("own", "a", "gpu"), reach.unused("own", "a", "gpu")) == (0, 2)
     reach.set_queue(queue("other", 3))
     assert (reach.free("own", "a", "gpu"), reach.most("own", "a", "gpu")) == (7, 16)
     reach.drop_queue("other")
     assert reach.free("own", "a", "gpu") == 2
     assert reach.free("gone", "a", "gpu") is None
+    assert reach.unused("gone", "a", "gpu") is None

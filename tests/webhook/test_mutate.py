@@ -223,8 +223,10 @@ def test_an_enforced_namespace_refuses_gpus_on_a_named_node():
     pod = make_pod(gpus=1, labels={QUEUE: "batch"}, nodeName="node-1")
     errors = mutate(pod, make_cluster("batch", enforce=True)).errors
     assert fielderrors.aggregate(errors) == (
-        "spec.nodeName: Forbidden: the pod asks for nvidia.com/gpu, so in namespace team-a"
-        " (gpu-admission.dev/enforce=true) it must go through a queue and may not name its node"
+        "spec.nodeName: Forbidden: the pod asks for nvidia.com/gpu, and with a node name it goes"
+        " around the scheduler and so around quota; in namespace team-a"
+        " (gpu-admission.dev/enforce=true) it must go through a queue: leave nodeName out, and set"
+        " nodeSelector kubernetes.io/hostname: node-1"
     )
 
 

@@ -82,6 +82,8 @@ CHECKS: Final = (
         queues.local_queues,
         (resources.LOCAL_QUEUES, resources.CLUSTER_QUEUES, resources.NAMESPACES),
     ),
+    DoctorCheck("queue-annotations", queues.annotations, (*_QUOTA, resources.LOCAL_QUEUES)),
+    DoctorCheck("cohort-names", queues.cohorts, _QUOTA),
     DoctorCheck("flavor-resources", devices.offered, (*_QUOTA, resources.NODES)),
     DoctorCheck("quota-capacity", devices.quota, (*_QUOTA, resources.NODES)),
     DoctorCheck("flavor-nodes", devices.flavors_without_nodes, (*_QUOTA, resources.NODES)),

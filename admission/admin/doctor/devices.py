@@ -11,7 +11,8 @@ from admission.admin import gpuconfigs, operators
 from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.findings import DoctorFinding, error, warning
 from admission.admin.doctor.picture import Picture, name_of
-from admission.answers import quota_use
+from admission.answers import queue_problems, quota_use
+from admission.answers.queue_problems import Holder
 from admission.base import amount, names
 from admission.base.names import FlavorResource
 from admission.gpu import capabilities, costs, migparted, nodes, pluginconfig, resources
@@ -22,6 +23,7 @@ from admission.kube.api import Document
 from admission.objects import nodes as node_objects
 from admission.objects import resource_claim, values, views
 from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
 from admission.objects.resource_claim import DeviceClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import ResourceGroupSpec
@@ -246,20 +248,21 @@ def offered(picture: Picture) -> Iterator[DoctorFinding]:
 
 
 def _misspelled(picture: Picture) -> Iterator[DoctorFinding]:
-    """Yield the ClusterQueues with quota of a GPU whose name nobody offers."""
-    for queue in picture.cluster_queues:
-        for group in queue.spec.resource_groups or ():
-            for resource in group.covered_resources:
-                if not re.fullmatch(names.MISSPELLED_GPU, resource):
-                    continue
-                yield error(
-                    "ClusterQueue",
-                    queue.metadata.name,
-                    f"it has quota of {resource}, which is misspelled: a GPU is "
-                    f"{names.GPU_RESOURCE}",
-                    f"correct it in spec.resourceGroups: kubectl edit clusterqueue "
-                    f"{queue.metadata.name}",
-                )
+    """Yield the quota of resources whose name nobody offers, and that resembles another one."""
+    holders: tuple[Holder, ...] = (*picture.cluster_queues, *picture.cohorts)
+    on_nodes = {
+        resource
+        for node in picture.nodes
+        for resource in (*(node.status.allocatable or ()), *(node.status.capacity or ()))
+    }
+    for holder in holders:
+        kind = "Cohort" if isinstance(holder, Cohort) else "ClusterQueue"
+        name = holder.metadata.name
+        for problem in queue_problems.misspelled(holder):
+            yield error(kind, name, problem.text, problem.mend)
+        in_use = on_nodes | queue_problems.resources_of_others(holder, holders)
+        for problem in queue_problems.resembling_resource(holder, in_use):
+            yield warning(kind, name, problem.text, problem.mend)
 
 
 def flavors_without_nodes(picture: Picture) -> Iterator[DoctorFinding]:

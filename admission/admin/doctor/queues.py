@@ -8,11 +8,15 @@ from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.devices import shown
 from admission.admin.doctor.findings import DoctorFinding, error, warning
 from admission.admin.doctor.picture import Picture
+from admission.answers import queue_problems
+from admission.answers.queue_problems import Holder
 from admission.base import conditions, quantity
 from admission.base.conditions import Text
 from admission.kube import resources
 from admission.objects import queue_status, values, views
 from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
 from admission.reasons import next_steps, placing, reading, sentences
 
@@ -41,11 +45,8 @@ def flavors(picture: Picture) -> Iterator[DoctorFinding]:
             )
             yield warning("ResourceFlavor", name, text, mend)
     for queue in picture.cluster_queues:
-        missing = _missing(picture, queue)
-        if missing:
-            text = f"it admits nothing: there is no ResourceFlavor {', '.join(missing)}"
-            mend = "create the ResourceFlavor, or remove it from spec.resourceGroups"
-            yield error("ClusterQueue", queue.metadata.name, text, mend)
+        for problem in queue_problems.missing_flavors(queue, picture.flavors):
+            yield error("ClusterQueue", queue.metadata.name, problem.text, problem.mend)
 
 
 def _missing(picture: Picture, queue: ClusterQueue) -> tuple[str, ...]:
@@ -288,10 +289,9 @@ def local_queues(picture: Picture) -> Iterator[DoctorFinding]:
     for local in picture.local_queues:
         place = f"{local.metadata.namespace}/{local.metadata.name}"
         queue = queues.get(local.spec.cluster_queue)
+        for problem in queue_problems.missing_cluster_queue(local, queues):
+            yield error("LocalQueue", place, problem.text, problem.mend)
         if queue is None:
-            text = f"its pods wait forever: there is no ClusterQueue {local.spec.cluster_queue}"
-            mend = "create the ClusterQueue, or delete the LocalQueue: clusterQueue cannot change"
-            yield error("LocalQueue", place, text, mend)
             continue
         selector = values.selector(queue.spec.namespace_selector)
         namespace = labels.get(local.metadata.namespace)
@@ -305,3 +305,35 @@ def local_queues(picture: Picture) -> Iterator[DoctorFinding]:
                 f"get clusterqueue {queue.metadata.name} -o jsonpath='{{.spec.namespaceSelector}}'"
             )
             yield error("LocalQueue", place, text, mend)
+
+
+def cohorts(picture: Picture) -> Iterator[DoctorFinding]:
+    """No ClusterQueue or Cohort is alone in a Cohort whose name resembles that of another."""
+    holders: tuple[Holder, ...] = (*picture.cluster_queues, *picture.cohorts)
+    for holder in holders:
+        kind = "Cohort" if isinstance(holder, Cohort) else "ClusterQueue"
+        for problem in queue_problems.resembling_cohort(holder, holders):
+            yield warning(kind, holder.metadata.name, problem.text, problem.mend)
+
+
+def annotations(picture: Picture) -> Iterator[DoctorFinding]:
+    """Every annotation of ours on queues, Cohorts and flavors has an effect; every cap limits."""
+    queues = {queue.metadata.name: queue for queue in picture.cluster_queues}
+    objects: dict[str, Iterable[views.Object]] = {
+        "ClusterQueue": picture.cluster_queues,
+        "LocalQueue": picture.local_queues,
+        "Cohort": picture.cohorts,
+        "ResourceFlavor": picture.flavors.values(),
+    }
+    for kind, members in objects.items():
+        for view in members:
+            metadata = view.metadata
+            place = "/".join(filter(None, (metadata.namespace, metadata.name)))
+            problems = list(queue_problems.annotations_without_effect(kind, metadata))
+            limited = view if isinstance(view, ClusterQueue) else None
+            if isinstance(view, LocalQueue):
+                limited = queues.get(view.spec.cluster_queue)
+            if limited is not None:
+                problems += queue_problems.caps_without_effect(metadata, limited)
+            for problem in problems:
+                yield warning(kind, place, problem.text, problem.mend)

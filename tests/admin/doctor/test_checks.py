@@ -399,7 +399,7 @@ def volcano_limits_gpus(broken: Broken) -> None:
 # --------------------------------------------------------------------------------------- queues
 
 
-@fault("queue-flavors", ERROR, "research", "no ResourceFlavor a100", "create the ResourceFlavor",
+@fault("queue-flavors", ERROR, "research", "until ResourceFlavor a100 exists", "create the",
        also=("node-flavors",))  # fmt: skip
 def a_flavor_is_missing(broken: Broken) -> None:
     broken.objects[resources.RESOURCE_FLAVORS] = []
@@ -495,7 +495,41 @@ def a_queue_has_quota_of_a_misspelled_gpu(broken: Broken) -> None:
     group["flavors"][0]["resources"].append({"name": "nvidia.com/gpus", "nominalQuota": "8"})
 
 
-@fault("local-queues", ERROR, "team/lost", "there is no ClusterQueue gone", "create the Cluster")
+@fault(
+    "flavor-resources", WARNING, "research", "did you mean nvidia.com/gpu?", "edit clusterqueue"
+)
+def a_queue_has_quota_of_a_resource_that_resembles_a_gpu(broken: Broken) -> None:
+    (group,) = broken.one(resources.CLUSTER_QUEUES)["spec"]["resourceGroups"]
+    group["coveredResources"].append("nvidia.com/gqu")
+    group["flavors"][0]["resources"].append({"name": "nvidia.com/gqu", "nominalQuota": "8"})
+
+
+@fault("cohort-names", WARNING, "other", "did you mean research?", "correct spec.cohortName")
+def a_queue_names_a_cohort_that_resembles_another(broken: Broken) -> None:
+    broken.objects[resources.COHORTS] = [make_cohort("research")]
+    queue = make_cluster_queue("other", quota=0, cohortName="reserch")
+    broken.objects[resources.CLUSTER_QUEUES].append(queue)
+
+
+@fault(
+    "queue-annotations", WARNING, "team/default", "cap max-per-user does not limit gpu",
+    "name one of nvidia.com/gpu",
+)  # fmt: skip
+def a_cap_limits_a_resource_that_the_queue_has_no_quota_of(broken: Broken) -> None:
+    metadata = broken.one(resources.LOCAL_QUEUES)["metadata"]
+    metadata["annotations"] = {names.MAX_PER_USER: "gpu=6"}
+
+
+@fault(
+    "queue-annotations", WARNING, "research", "capacity-gard has no effect on a ClusterQueue",
+    f"did you mean {names.CAPACITY_GUARD}?",
+)  # fmt: skip
+def an_annotation_of_a_queue_is_misspelled(broken: Broken) -> None:
+    metadata = broken.one(resources.CLUSTER_QUEUES)["metadata"]
+    metadata["annotations"] = {f"{names.OWN_DOMAIN}/capacity-gard": "Enforce"}
+
+
+@fault("local-queues", ERROR, "team/lost", "until ClusterQueue gone exists", "create the Cluster")
 def a_local_queue_leads_nowhere(broken: Broken) -> None:
     broken.objects[resources.LOCAL_QUEUES].append(make_local_queue("lost", "gone", "team"))
 
