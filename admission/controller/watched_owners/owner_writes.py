@@ -40,7 +40,7 @@ from admission.controller.writing.api_requests import (
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import past_preemptions, views
-from admission.objects.workload import Workload
+from admission.objects.workload import Workload, admission_document
 from admission.owners import injection, lifecycle, prebuilt, slices
 from admission.owners.framework import Document, Grows, Integration, Kind, Owner, Reclaims, View
 from admission.owners.lifecycle import Next, Step
@@ -248,8 +248,10 @@ class Owners(Generic[View, Document]):
                 return request
         request = None if owner is None else self._about_owner(key, step, owner, workload)
         if request is None and owner is not None and workload is not None:
-            request = self._about_size(key, owner, workload) or self._about_domains(
-                key, owner, workload
+            request = (
+                self._about_size(key, owner, workload)
+                or self._about_domains(key, owner, workload)
+                or self._about_node(owner, workload)
             )
         if request is None and workload is not None and step.step is not Step.STOP:
             return self.brake.unmark(workload) or self.notices.unmark(workload)
@@ -327,6 +329,19 @@ class Owners(Generic[View, Document]):
             return None if stray is None else owner_requests.end_stray(key, stray)
         except injection.InjectionConflictError as conflict:
             return self._cannot_start(workload, conflict)
+
+    def _about_node(self, owner: Owner, workload: Workload) -> ApiRequest | None:
+        """Return the write that charges what was let run to the flavor of its node, or None."""
+        is_let_run = bool(owner.view.metadata.annotation(names.OUTSIDE_QUOTA))
+        is_charged = workload.status.is_true(conditions.ADMITTED)
+        if not is_let_run or not is_charged or owner.is_held():
+            return None
+        admit = self._running.admit_on_node(workload)
+        if admit is None:
+            return None
+        return api_requests.set_workload_status(
+            workload, WritePurpose.CHARGE_RUNNING, {"admission": admission_document(admit)}
+        )
 
     def _has_next(self, first: WorkloadKey, key: WorkloadKey) -> bool:
         """Return whether a slice waits to replace the one of a key."""

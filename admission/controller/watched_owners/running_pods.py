@@ -408,7 +408,10 @@ class RunningPods:
         if earlier is None or _differs(earlier.view, pod):
             self._note_left(tracked)
             self._note_releasing(tracked)
-            if pod_owner.waits_for_domain(pod):
+            is_bound_now = bool(pod.spec.node_name) and not (
+                earlier is not None and earlier.view.spec.node_name
+            )
+            if is_bound_now or pod_owner.waits_for_domain(pod):
                 self._look_at((self._workloads.current(tracked.workload),))
         self._tell(tracked)
         is_counted_anew = earlier is None or _differs(earlier.view, pod)
@@ -940,6 +943,45 @@ class RunningPods:
             return None
         labels = self._inventory.node_labels(node)
         return self._ledger.admit_running(workload, queue, labels, running=running)
+
+    def admit_on_node(self, workload: Workload) -> Admit | None:
+        """Return the charge of a Workload in the flavors of the node of its pods.
+
+        None where it is charged there already, and where no pod has a node that is seen. What an
+        administrator lets run has no node selector of a flavor, and is charged before it has a
+        node.
+
+        Args:
+            workload: that holds quota.
+        """
+        admission = workload.status.admission
+        bound = (each for each in self._running(workload.key()) if each.view.spec.node_name)
+        first = min(bound, key=_order, default=None)
+        if admission is None or first is None:
+            return None
+        labels = self._inventory.node_labels(first.view.spec.node_name)
+        assigned = admission.pod_set_assignments or ()
+        charged = {name for each in assigned for name in (each.flavors or {}).values()}
+        if not labels or all(self._is_of(name, labels) for name in charged):
+            return None
+        admit = self._ledger.admit_running(workload, admission.cluster_queue, labels)
+        if admit is None or [each.count for each in admit.pod_sets] != [
+            each.count for each in assigned
+        ]:
+            return (
+                None  # some of its quota was given back: the pods that are left may be elsewhere
+            )
+        is_same = all(
+            dict(each.flavors) == (before.flavors or {})
+            for each, before in zip(admit.pod_sets, assigned, strict=True)
+        )
+        return None if is_same else admit
+
+    def _is_of(self, flavor: str, labels: Mapping[str, str]) -> bool:
+        """Return whether a node has the labels of a flavor."""
+        view = self._configuration.flavors.get(flavor)
+        node_labels = {} if view is None else view.spec.node_labels or {}
+        return node_labels.items() <= labels.items()
 
     def _named_and_node(self, key: WorkloadKey) -> tuple[str, str]:
         """Return the ClusterQueue that running pods of a Workload name, and the node of one."""
