@@ -27,6 +27,10 @@ CLAIMS_CHANGED: Final = Text(
     "Its ResourceClaims or ResourceClaimTemplates were deleted or replaced after its quota was "
     "reserved, and ask for more than was reserved",
 )
+ON_ANOTHER_FLAVOR: Final = Text(
+    "PendingEvaluation",
+    "An administrator let it run, on a node of another flavor: it is charged to that flavor",
+)
 PODS_RUN_AGAIN: Final = Text(
     EvictionReason.PODS_RUN_AGAIN,
     "Pods of it that had succeeded were made anew, and the ClusterQueue has no room for them: "

@@ -110,12 +110,17 @@ def usage_by_flavor(world: World) -> dict[str, int]:
     }
 
 
+@pytest.mark.parametrize("has_room", [False, True])
 @pytest.mark.parametrize("is_bound_first", [False, True])
 def test_what_is_let_run_is_charged_to_the_flavor_of_its_node_once_it_has_one(
-    is_bound_first: bool,
+    is_bound_first: bool, has_room: bool
 ) -> None:
     world = flavored_world()
     let_run(world)
+    if has_room:  # in the first flavor: it is not admitted there again
+        queue = make_cluster_queue(quota=100, flavors=("first", "second"))
+        change = patches.merge({"spec": queue["spec"]})
+        world.store.patch(resources.CLUSTER_QUEUES, "gpus", change)
     if not is_bound_first:
         world.pass_time(90)
         assert usage_by_flavor(world) == {"first": 6, "second": 0}

@@ -40,7 +40,7 @@ from admission.controller.writing.api_requests import (
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import past_preemptions, views
-from admission.objects.workload import Workload, admission_document
+from admission.objects.workload import Workload
 from admission.owners import injection, lifecycle, prebuilt, slices
 from admission.owners.framework import Document, Grows, Integration, Kind, Owner, Reclaims, View
 from admission.owners.lifecycle import Next, Step
@@ -331,17 +331,24 @@ class Owners(Generic[View, Document]):
             return self._cannot_start(workload, conflict)
 
     def _about_node(self, owner: Owner, workload: Workload) -> ApiRequest | None:
-        """Return the write that charges what was let run to the flavor of its node, or None."""
+        """Return the next write until what was let run is charged to the flavor of its node.
+
+        None where it is, or has no node. A reservation cannot change: it is taken back, and made
+        anew (`Step.CHARGE`). Meanwhile the pods are charged on their own, and the mark keeps the
+        Workload out of the queue, so that nothing else is decided about it.
+        """
         is_let_run = bool(owner.view.metadata.annotation(names.OUTSIDE_QUOTA))
         is_charged = workload.status.is_true(conditions.ADMITTED)
         if not is_let_run or not is_charged or owner.is_held():
             return None
-        admit = self._running.admit_on_node(workload)
-        if admit is None:
+        if not self._running.is_charged_elsewhere(workload):
             return None
-        return api_requests.set_workload_status(
-            workload, WritePurpose.CHARGE_RUNNING, {"admission": admission_document(admit)}
-        )
+        if not workload.metadata.annotation(MADE_FOR_RUNNING):
+            mark = {"metadata": {"annotations": {MADE_FOR_RUNNING: "true"}}}
+            return api_requests.patch_workload(workload, WritePurpose.CHARGE_RUNNING, mark)
+        text = added_conditions.ON_ANOTHER_FLAVOR
+        status = evictions.withdraw(workload, text, self._clock.now())
+        return api_requests.set_workload_status(workload, WritePurpose.CLEAR_RESERVATION, status)
 
     def _has_next(self, first: WorkloadKey, key: WorkloadKey) -> bool:
         """Return whether a slice waits to replace the one of a key."""
