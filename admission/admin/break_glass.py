@@ -4,26 +4,31 @@ It needs nothing but the API server. See docs/adr/0214-what-is-let-run-outside-o
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from admission.admin import bypass_policies, holding, manifests, outside_quota
+from admission.admin import bypass_policies, holding, manifests, passing
+from admission.admin.passing import Passing
 from admission.admin.rendering import Document
 from admission.base import clock as clocks
-from admission.base import names, patches
+from admission.base import patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.config.derived import Settings
 from admission.kube import apply, errors, resources
-from admission.kube.api import Api, every_served
+from admission.kube.api import Api, every, every_served
 from admission.kube.apply import Applied, Effect
+from admission.objects import views
 from admission.owners import integrations
 
 RECORD: Final = "gpu-admission-break-glass"
 """The ConfigMap that keeps what was taken away."""
+
+NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""The field selector of pods that have not ended."""
 
 _KEPT: Final = "kept.json"
 _SINCE: Final = "since"
@@ -51,18 +56,20 @@ class BreakGlassError(AdmissionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Whether new pods pass without quota.
+    """Whether new pods pass without quota, and what has passed and has not ended.
 
     Attributes:
         since: when the glass was broken, as RFC 3339; empty where it is whole.
-        outside: what was let run outside of quota and has not ended, sorted: pods as
-            namespace/name, owners as namespace/kind/name.
+        let_run: what an administrator let run, sorted.
+        created_meanwhile: pods with GPUs that were created without admission since the glass is
+            broken, sorted; none where it is whole.
         is_whole: whether all kinds of owners could be read.
         taken_away: what is kept until the glass is closed.
     """
 
     since: str = ""
-    outside: tuple[str, ...] = ()
+    let_run: tuple[Passing, ...] = ()
+    created_meanwhile: tuple[Passing, ...] = ()
     is_whole: bool = True
     taken_away: tuple[Document, ...] = ()
 
@@ -81,12 +88,12 @@ def open_gates(api: Api, settings: Settings, clock: Clock) -> Iterator[Applied]:
     Raises:
         KubeError: the API server refused.
     """
-    present = list(_present(api, settings))
+    present = list(gates(api, settings))
     record = _record(api, settings.namespace)
     since = clocks.to_wire(clock.now()) if record is None else record["data"][_SINCE]
     earlier = [] if record is None else json.loads(record["data"][_KEPT])
-    gates = {_identity(gate): _as_made(gate) for gate in (*earlier, *present)}
-    kept = [gates[place] for place in sorted(gates)]
+    kept_gates = {_identity(gate): _as_made(gate) for gate in (*earlier, *present)}
+    kept = [kept_gates[place] for place in sorted(kept_gates)]
     namespace = settings.namespace
     config_map = {**identity(namespace), "data": {_SINCE: since, _KEPT: json.dumps(kept)}}
     with suppress(errors.AlreadyExistsError):
@@ -131,38 +138,58 @@ def is_broken(api: Api, namespace: str) -> bool:
     return _record(api, namespace) is not None
 
 
-def status(api: Api, settings: Settings) -> Status:
-    """Return whether the glass is broken, and what runs outside of quota.
+def status(api: Api, settings: Settings, listed_pods: Iterable[views.Pod]) -> Status:
+    """Return whether the glass is broken, and what runs, or will run, without quota.
 
     Args:
         api: the cluster.
         settings: the namespace of the installation, and the kinds that are held.
+        listed_pods: all pods that have not ended; see `list_pods`.
 
     Raises:
         KubeError: the API server refused.
     """
     record = _record(api, settings.namespace)
-    outside = [
-        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        for pod in every_served(api, resources.PODS)
-        if names.OUTSIDE_QUOTA in (pod["metadata"].get("annotations") or {})
-        and (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
-    ]
+    listed_pods = tuple(listed_pods)
+    let_run = list(passing.let_run_pods(listed_pods))
     is_whole = True
     try:
-        for kind, metadata in outside_quota.let_run(api, integrations.kinds_of(settings)):
-            outside.append(f"{metadata.namespace}/{kind.lower()}/{metadata.name}")
+        let_run += passing.let_run_owners(api, integrations.kinds_of(settings))
     except errors.ApiError:  # the rest is worth telling
         is_whole = False
+    if record is None:
+        return Status(let_run=_sorted(let_run), is_whole=is_whole)
+    # The API server's own time: pods bear its time, too.
+    opened = clocks.from_wire(record["metadata"]["creationTimestamp"])
+    created = passing.created_since(listed_pods, opened, settings.managed_namespaces)
     return Status(
-        since="" if record is None else record["data"][_SINCE],
-        outside=tuple(sorted(outside)),
+        since=record["data"][_SINCE],
+        let_run=_sorted(let_run),
+        created_meanwhile=_sorted(created),
         is_whole=is_whole,
-        taken_away=() if record is None else tuple(json.loads(record["data"][_KEPT])),
+        taken_away=tuple(json.loads(record["data"][_KEPT])),
     )
 
 
-def _present(api: Api, settings: Settings) -> Iterator[Document]:
+def list_pods(api: Api) -> Iterator[views.Pod]:
+    """Yield the pods that have not ended.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    return every(api, resources.PODS, field_selector=NOT_ENDED, into=views.Pod)
+
+
+def _sorted(passed: Iterable[Passing]) -> tuple[Passing, ...]:
+    return tuple(sorted(passed, key=lambda each: each.label))
+
+
+def gates(api: Api, settings: Settings) -> Iterator[Document]:
+    """Yield what `open_gates` would take away.
+
+    Raises:
+        KubeError: the API server refused.
+    """
     place = manifests.service_reference(settings)
     for document in manifests.webhook_configurations(place, settings):
         resource, name, _ = apply.locate(document)

@@ -106,7 +106,7 @@ class Releaser:
         Raises:
             KubeError: the API server refused.
         """
-        for integration, resource, document in _queued_owners(self._api, self._kinds, chosen):
+        for integration, resource, document in queued_owners(self._api, self._kinds, chosen):
             if self._start(integration, resource, document.metadata):
                 yield _configured(integration.kind.name, document.metadata)
 
@@ -118,7 +118,7 @@ class Releaser:
         """
         if not chosen.is_about(resources.PODS):
             return
-        for pod in self._gated(chosen):
+        for pod in gated_pods(self._api, chosen):
             if self._sent(resources.PODS, pod.metadata, views.Pod, self._changes_of_pod):
                 yield _configured(resources.PODS.kind, pod.metadata)
 
@@ -160,7 +160,7 @@ class Releaser:
         """Start an owner; the mark is there before it runs."""
 
         def mark(document: Any) -> patches.Patch | None:
-            if not _is_startable(integration, document):
+            if not is_startable(integration, document):
                 return None
             metadata = document.metadata
             marks = {names.OUTSIDE_QUOTA: self._since}
@@ -168,7 +168,7 @@ class Releaser:
             return patches.merge({"metadata": {**version, "annotations": marks}})
 
         def start(document: Any) -> patches.Patch | None:
-            if not _is_startable(integration, document):
+            if not is_startable(integration, document):
                 return None
             view = integration.view(document)
             owner, key = integration.owner(view), integration.kind.key_of(view)
@@ -185,24 +185,6 @@ class Releaser:
         return is_marked and (self._is_dry_run or self._sent(resource, metadata, into, start))
 
     # --------------------------------------------------------------------------------- pods
-
-    def _gated(self, chosen: Selection) -> list[views.Pod]:
-        """Return the gated pods that are meant, and all others of their groups."""
-        gated = {
-            pod.metadata.uid: pod
-            for selector in (f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}", names.PODSET_LABEL)
-            for pod in every_served(
-                self._api,
-                resources.PODS,
-                namespace=chosen.namespace,
-                label_selector=selector,
-                into=views.Pod,
-            )
-            if _is_gated(pod)
-        }
-        meant = {uid for uid, pod in gated.items() if chosen.includes(pod.metadata)}
-        groups = {_group(gated[uid]) for uid in meant} - {None}
-        return [pod for uid, pod in gated.items() if uid in meant or _group(pod) in groups]
 
     def _changes_of_pod(self, pod: views.Pod) -> patches.Patch | None:
         if not _is_gated(pod):
@@ -302,16 +284,27 @@ class Releaser:
                 return True
 
 
-def let_run(api: Api, kinds: Kinds) -> Iterator[tuple[str, views.ObjectMeta]]:
-    """Yield kind and metadata of each owner that was let run outside of quota and has not ended.
+def gated_pods(api: Api, chosen: Selection = EVERYTHING) -> list[views.Pod]:
+    """Return the gated pods that are meant, and all others of their groups.
 
     Raises:
         KubeError: the API server refused.
     """
-    for integration, _, document in _queued_owners(api, kinds, EVERYTHING):
-        is_marked = bool(document.metadata.annotation(names.OUTSIDE_QUOTA))
-        if is_marked and integration.owner(integration.view(document)).finished() is None:
-            yield integration.kind.name, document.metadata
+    gated = {
+        pod.metadata.uid: pod
+        for selector in (f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}", names.PODSET_LABEL)
+        for pod in every_served(
+            api,
+            resources.PODS,
+            namespace=chosen.namespace,
+            label_selector=selector,
+            into=views.Pod,
+        )
+        if _is_gated(pod)
+    }
+    meant = {uid for uid, pod in gated.items() if chosen.includes(pod.metadata)}
+    groups = {_group(gated[uid]) for uid in meant} - {None}
+    return [pod for uid, pod in gated.items() if uid in meant or _group(pod) in groups]
 
 
 def suspended_owners(api: Api, kinds: Kinds) -> Iterator[tuple[str, views.ObjectMeta]]:
@@ -320,15 +313,19 @@ def suspended_owners(api: Api, kinds: Kinds) -> Iterator[tuple[str, views.Object
     Raises:
         KubeError: the API server refused.
     """
-    for integration, _, document in _queued_owners(api, kinds, EVERYTHING):
-        if _is_startable(integration, document):
+    for integration, _, document in queued_owners(api, kinds):
+        if is_startable(integration, document):
             yield integration.kind.name, document.metadata
 
 
-def _queued_owners(
-    api: Api, kinds: Kinds, chosen: Selection
+def queued_owners(
+    api: Api, kinds: Kinds, chosen: Selection = EVERYTHING
 ) -> Iterator[tuple[Integration[Any, Any], Resource, Any]]:
-    """Yield the owners with a queue that are meant, each as its integration decodes it."""
+    """Yield the owners with a queue that are meant, each as its integration decodes it.
+
+    Raises:
+        KubeError: the API server refused.
+    """
     for integration in kinds.integrations:
         if integration.kind.is_deleted_to_stop:
             continue  # pods
@@ -347,7 +344,8 @@ def _queued_owners(
                 yield integration, resource, document
 
 
-def _is_startable(integration: Integration[Any, Any], document: Any) -> bool:
+def is_startable(integration: Integration[Any, Any], document: Any) -> bool:
+    """Return whether an owner is suspended, has not ended, and has pods to start."""
     owner = integration.owner(integration.view(document))
     return owner.is_held() and owner.finished() is None and bool(owner.pod_sets)
 

@@ -1018,6 +1018,17 @@ def amount_text(resource: str, value: int | None) -> str | None:
     return quantity.from_canonical(resource, value)
 
 
+def gpus_in_words(amounts: Mapping[str, int]) -> str:
+    """Return GPUs in words; what they are worth, or other resources, only where there are none."""
+    some = {resource: n for resource, n in amounts.items() if n}
+    gpus = {resource: n for resource, n in some.items() if is_gpu(resource)}
+    devices = {resource: n for resource, n in gpus.items() if not resources.is_virtual(resource)}
+    return ", ".join(
+        f"{quantity.from_canonical(resource, n)} {resource}"
+        for resource, n in sorted((devices or gpus or some).items(), key=lambda item: item[0])
+    )
+
+
 def amounts_document(amounts: Mapping[str, int]) -> dict[str, str | None]:
     """Return amounts by resource as quantities, GPUs first."""
     return {

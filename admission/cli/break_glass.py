@@ -1,7 +1,8 @@
 """Commands ``break-glass on``, ``off``, ``status`` and ``release``."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -10,13 +11,17 @@ from typing import Any, Final
 import click
 
 from admission.admin import break_glass as glass
-from admission.admin import installation
+from admission.admin import installation, passing
 from admission.admin.outside_quota import EVERYTHING, Releaser, Selection
-from admission.cli import clusters, named, options, output
+from admission.admin.passing import Passing
+from admission.admin.rendering import Document
+from admission.answers import quota_use
+from admission.cli import clusters, confirming, named, options, output, tables
 from admission.cli.install import show
 from admission.config import reading
 from admission.config.derived import Settings
-from admission.kube import errors
+from admission.kube import errors, resources
+from admission.kube.apply import Applied, Effect
 from admission.kube.client import Client
 from admission.owners import integrations
 from admission.run.connection import ApiServerTarget
@@ -59,19 +64,47 @@ def break_glass() -> None:
 @break_glass.command(
     epilog="""\b
 Examples:
+  gpu-admission break-glass on --dry-run
   gpu-admission break-glass on
   gpu-admission break-glass on --new-only
 """
 )
 @_common
 @click.option("--new-only", is_flag=True, help="Leave what waits waiting; only new pods pass.")
-def on(target: ApiServerTarget, config_file: Path | None, form: str, new_only: bool) -> None:
+@click.option(
+    "--dry-run",
+    "is_dry_run",
+    is_flag=True,
+    help="Show what would be taken away and what would be let run, and change nothing.",
+)
+@click.option(
+    "--yes", is_flag=True, help="Do not ask for confirmation. Without a terminal nobody is asked."
+)
+def on(
+    target: ApiServerTarget,
+    config_file: Path | None,
+    form: str,
+    new_only: bool,
+    is_dry_run: bool,
+    yes: bool,
+) -> None:
     """Let new pods pass without quota, and let everything run that waits for quota.
 
     Takes away webhook configurations and the policies that hold or refuse GPU pods. break-glass
-    off puts them back.
+    off puts them back. In a terminal it says first how much it lets run, and asks.
     """
     with _connected(target, config_file) as (api, settings):
+        if is_dry_run:
+            gates, would_run = _planned(api, settings, new_only=new_only)
+            show([*map(_taken_away, gates), *map(_started, would_run)], form)
+            click.echo(
+                f"dry run: nothing was changed. {_plan(gates, would_run)}; to do it, leave "
+                "--dry-run out",
+                err=True,
+            )
+            return
+        if not (new_only or yes) and confirming.has_terminal():
+            confirming.confirm(f"{_plan(*_planned(api, settings))}; continue?")
         changes = list(glass.open_gates(api, settings, output.clock()))
         if not new_only:
             releaser = _releaser(api, settings)
@@ -92,12 +125,19 @@ Examples:
 )
 @_common
 def off(target: ApiServerTarget, config_file: Path | None, form: str) -> None:
-    """Put back what break-glass on took away: GPU pods go through queues again."""
+    """Put back what break-glass on took away: GPU pods go through queues again.
+
+    Says what passed meanwhile and goes on.
+    """
     with _connected(target, config_file) as (api, settings):
+        is_broken = glass.is_broken(api, settings.namespace)
+        passed = glass.status(api, settings, glass.list_pods(api)) if is_broken else None
         changes = list(glass.close_gates(api, settings))
     show(changes, form)
     if form == "text":
         click.echo("the glass is whole: new GPU pods wait for quota")
+        if passed is not None:
+            _tell_going_on(passed)
 
 
 @break_glass.command(
@@ -109,11 +149,14 @@ Examples:
 )
 @_common
 def status(target: ApiServerTarget, config_file: Path | None, form: str) -> None:
-    """Say whether new pods pass without quota, and what was let run."""
+    """Say whether new pods pass without quota, what was let run, and what was created meanwhile.
+
+    Pods that were created meanwhile are told as long as the glass is broken.
+    """
     with _connected(target, config_file) as (api, settings):
-        status_now = glass.status(api, settings)
+        status_now = glass.status(api, settings, glass.list_pods(api))
     if form == "json":
-        output.print_json(asdict(status_now))
+        output.print_json(_document(status_now))
         return
     off = clusters.again("gpu-admission break-glass off")
     click.echo(
@@ -121,12 +164,7 @@ def status(target: ApiServerTarget, config_file: Path | None, form: str) -> None
         if status_now.since
         else "the glass is whole: new GPU pods wait for quota"
     )
-    count = len(status_now.outside)
-    click.echo(f"let run outside of quota: {count or 'nothing'}")
-    for name in status_now.outside:
-        click.echo(f"  {name}")
-    if not status_now.is_whole:
-        click.echo("note: not every kind of owner could be read")
+    _tell_passed(status_now)
 
 
 @break_glass.command(
@@ -197,6 +235,110 @@ def _connected(
             with suppress(errors.ForbiddenError):  # who may let pods run need not read it
                 settings = installation.configured(api, settings.namespace) or settings
         yield api, settings
+
+
+def _planned(
+    api: Client, settings: Settings, *, new_only: bool = False
+) -> tuple[Sequence[Document], Sequence[Passing]]:
+    """Return what break-glass on would take away, and what it would let run."""
+    kinds = integrations.kinds_of(settings)
+    would_run = () if new_only else tuple(passing.would_run(api, kinds))
+    return tuple(glass.gates(api, settings)), would_run
+
+
+def _plan(gates: Sequence[Document], would_run: Sequence[Passing]) -> str:
+    """Return what is about to happen, as a sentence without its full stop."""
+    removal = _by_kind(gate["kind"] for gate in gates) or "nothing"
+    if not would_run:
+        return f"This lets nothing run that waits now, and takes away {removal}"
+    owners = _by_kind(
+        "pod" if each.kind == resources.PODS.kind else each.kind for each in would_run
+    )
+    return f"This lets {owners} run ({_gpus_of(would_run)}) and takes away {removal}"
+
+
+def _by_kind(kinds: Iterable[str]) -> str:
+    """Return how many there are of each kind: ``14 pods and 3 Jobs``."""
+    counts = Counter(kinds)
+    every = [tables.counted(counts[kind], kind) for kind in sorted(counts, key=_pods_first)]
+    return " and ".join(part for part in (", ".join(every[:-1]), *every[-1:]) if part)
+
+
+def _pods_first(kind: str) -> tuple[bool, str]:
+    return kind != "pod", kind
+
+
+def _gpus_of(every: Iterable[Passing]) -> str:
+    """Return the GPUs of all of them in words."""
+    amounts, is_whole = passing.sums(every)
+    text = quota_use.gpus_in_words(amounts)
+    if is_whole:
+        return text or "no GPUs"
+    return f"{text}, and those of ResourceClaims" if text else f"{tables.UNKNOWN} GPUs"
+
+
+def _taken_away(gate: Document) -> Applied:
+    name = gate["metadata"]["name"]
+    return Applied(kind=gate["kind"], namespace="", name=name, effect=Effect.DELETED)
+
+
+def _started(each: Passing) -> Applied:
+    return Applied(
+        kind=each.kind, namespace=each.namespace, name=each.name, effect=Effect.CONFIGURED
+    )
+
+
+def _document(status_now: glass.Status) -> dict[str, Any]:
+    """Return the status as JSON."""
+    return {
+        "since": status_now.since,
+        "let_run": [_passing_document(each) for each in status_now.let_run],
+        "created_meanwhile": [_passing_document(each) for each in status_now.created_meanwhile],
+        "is_whole": status_now.is_whole,
+        "taken_away": status_now.taken_away,
+    }
+
+
+def _passing_document(each: Passing) -> dict[str, Any]:
+    gpus = None if each.gpus is None else quota_use.amounts_document(each.gpus)
+    return asdict(each) | {"gpus": gpus}
+
+
+def _tell_passed(status_now: glass.Status) -> None:
+    """Say what was let run, and what was created meanwhile."""
+    _tell_list("let run outside of quota", status_now.let_run)
+    if status_now.since:
+        _tell_list("created meanwhile without admission", status_now.created_meanwhile)
+    if not status_now.is_whole:
+        click.echo("note: not every kind of owner could be read")
+
+
+def _tell_going_on(passed: glass.Status) -> None:
+    """Say what goes on that passed while the glass was broken, and where to see it."""
+    _tell_passed(passed)
+    every = (*passed.let_run, *passed.created_meanwhile)
+    charged = [each for each in every if each.is_charged]
+    outside = [each for each in every if not each.is_charged]
+    if charged:
+        click.echo(
+            f"of these {len(charged)} ({_gpus_of(charged)}) go on and are charged to their "
+            "queues, even above quota; they can be preempted"
+        )
+    if outside:
+        step = clusters.again("kubectl gpu who --limit 0")
+        click.echo(
+            f"of these {len(outside)} ({_gpus_of(outside)}) go on outside of quota until they "
+            f"end; those on a node are the last rows, without a queue, of: {step}; to bring one "
+            "back into quota, delete it, so that its owner creates it again"
+        )
+
+
+def _tell_list(head: str, passed: Sequence[Passing]) -> None:
+    click.echo(f"{head}: {f'{len(passed)} ({_gpus_of(passed)})' if passed else 'nothing'}")
+    for each in passed:
+        is_pending = each.kind == resources.PODS.kind and not each.node
+        place = f", on {each.node}" if each.node else ", pending" if is_pending else ""
+        click.echo(f"  {each.label}: {_gpus_of([each])}{place}")
 
 
 def _releaser(api: Client, settings: Settings, *, is_dry_run: bool = False) -> Releaser:

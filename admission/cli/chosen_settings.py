@@ -5,7 +5,6 @@ configuration, and each setting that it changes is said. The mode, and what beco
 the webhook is down, are of the command line too: a file that does not say them leaves them.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import click
 
 from admission.admin import holding, installed_settings, manifests, modes, operators
 from admission.admin.installed_settings import InstalledSettings
-from admission.cli import install_options
+from admission.cli import confirming, install_options
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import HOLD, REFUSE, Modes
 from admission.config.kueue_configuration import FairSharingSettings
@@ -177,17 +176,13 @@ def _with_modes(
         # Where both mean the same, the file stays as it is, so that its pods are not replaced.
         same = kept == settings.gpu.effective_modes
         return settings if same else _changed(settings, modes=kept)
-    return _of_mode(settings, _asked() if _has_terminal() else modes.DEFAULT)
+    return _of_mode(settings, _asked() if confirming.has_terminal() else modes.DEFAULT)
 
 
 def _of_mode(settings: Settings, mode: str) -> Settings:
     click.echo(f"mode {mode}: {modes.MODES[mode]}", err=True)
     chosen = modes.of(mode, settings)
     return _changed(settings, modes=None if chosen == Modes() else chosen)
-
-
-def _has_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _asked() -> str:

@@ -1,7 +1,9 @@
 """Command ``init``: flavors and queues for the nodes of a cluster."""
 
 import re
+import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -151,17 +153,29 @@ def init(
         compared = _less_first([_compare(api, proposed) for proposed in objects])
         if applies and not objects:
             raise InitError("; ".join(notes) or "no node offers GPUs")
-        queues = [
-            proposed.document
-            for proposed in objects
-            if proposed.document["kind"] == "ClusterQueue"
-        ]
+        queues = _cluster_queues(proposed.document for proposed in objects)
         sharing = TeamSharing.of(api, settings, queues, config_file, is_wanted=shares)
-        summary = [*(_shares(queues) if queues else ()), *sharing.text(applies=applies)]
         if not applies:
-            _show(compared, notes, form, summary, sharing)
+            repeat = _repeat(team_options, like, config_file, shares=shares)
+            _show(compared, notes, form, sharing, repeat)
             return
-        _apply(api, compared, notes, summary, sharing, overwrite=overwrite, form=form)
+        _apply(api, compared, notes, sharing, overwrite=overwrite, form=form)
+
+
+def _repeat(
+    team_options: Sequence[str], like: str | None, config_file: Path | None, *, shares: bool
+) -> str:
+    """Return the same command, with --apply."""
+    words = ["gpu-admission", "init"]
+    for text in team_options:
+        words += ["--team", text]
+    if like:
+        words += ["--like", like]
+    if config_file is not None:
+        words += ["--config", str(config_file)]
+    if not shares:
+        words.append("--no-fair-sharing")
+    return clusters.again(shlex.join([*words, "--apply"]))
 
 
 # ------------------------------------------------------------------------------------- reading
@@ -390,14 +404,24 @@ def _show(
     compared: Sequence[Compared],
     notes: Sequence[str],
     form: str,
-    summary: Sequence[str],
     sharing: TeamSharing,
+    repeat: str,
 ) -> None:
-    """Print the objects as YAML for kubectl, with notes and differences as comments."""
+    """Print the objects as YAML for kubectl, with notes and differences as comments.
+
+    Args:
+        compared: the objects.
+        notes: what people should know about them.
+        form: ``text`` or ``json``.
+        sharing: how several teams share.
+        repeat: the command that makes the objects.
+    """
     if form == "json":
         output.print_json(_as_json(compared, notes, sharing.state(applies=False)))
         return
+    plan = _plan(compared)
     click.echo("# Proposed by gpu-admission init from the nodes of this cluster.")
+    click.echo(_comment(f"Nothing was changed. {plan}"))
     for note in notes:
         click.echo(_comment(f"Note: {note}"))
     for comparison in compared:
@@ -410,13 +434,62 @@ def _show(
         if comparison.exists and not comparison.differences:
             click.echo("# Exists, with the same content.")
         click.echo(manifests.plain_yaml(comparison.proposed.document), nl=False)
-    if compared:
-        click.echo("\n".join((*summary, "")), err=True)
-        click.echo(
-            "nothing was changed; create it with the same command and --apply, or with: "
-            + clusters.again("kubectl apply --server-side -f FILE"),
-            err=True,
+    if not compared:
+        return
+    queues = _cluster_queues(comparison.proposed.document for comparison in compared)
+    lines = [
+        "Only a proposal, nothing was changed. Quota that each team would have:",
+        *_shares(queues),
+        *sharing.text(applies=False),
+        "",
+        f"Nothing was changed. {plan}",
+    ]
+    if sharing.is_turned_on or not all(comparison.exists for comparison in compared):
+        apply_file = clusters.again("kubectl apply --server-side -f FILE")
+        lines.append(f"Create it: {repeat}")
+        lines.append(f"Or put the YAML into a file, edit it, and: {apply_file}")
+    if any(comparison.differences for comparison in compared):
+        lines.append(f"Change also what exists and differs: {repeat} --overwrite")
+    click.echo("\n".join(lines), err=True)
+
+
+def _plan(compared: Sequence[Compared]) -> str:
+    """Return what --apply would make and keep, as sentences."""
+    if not compared:
+        return "There is nothing to create."
+    created = _by_kind(comparison for comparison in compared if not comparison.exists)
+    sentences = [
+        f"--apply would create {created}." if created else "--apply would create nothing."
+    ]
+    same = sum(comparison.exists and not comparison.differences for comparison in compared)
+    if same:
+        sentences.append(f"{tables.counted(same, 'object')} with the same content would stay.")
+    differing = [comparison for comparison in compared if comparison.differences]
+    if differing:
+        identities = tables.listed(comparison.proposed.identity for comparison in differing)
+        sentences.append(
+            f"{tables.counted(len(differing), 'object')} with differences would stay as in the "
+            f"cluster without --overwrite: {identities}."
         )
+    return " ".join(sentences)
+
+
+def _by_kind(compared: Iterable[Compared]) -> str:
+    counts = Counter(comparison.proposed.document["kind"] for comparison in compared)
+    return ", ".join(
+        f"{count:,} {kind}" if count == 1 else f"{count:,} {_plural(kind)}"
+        for kind, count in counts.items()
+    )
+
+
+def _plural(kind: str) -> str:
+    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+
+
+def _cluster_queues(documents: Iterable[Document]) -> list[Document]:
+    return [
+        document for document in documents if document["kind"] == resources.CLUSTER_QUEUES.kind
+    ]
 
 
 def _comment(text: str) -> str:
@@ -429,10 +502,10 @@ def _comment(text: str) -> str:
 
 
 def _shares(queues: Sequence[Document]) -> list[str]:
-    """Return a table of the nominal quota of each team."""
+    """Return a table of the nominal quota of each team; nothing where there is none."""
     shares: dict[tuple[str, str], dict[str, str]] = {}
     for queue in queues:
-        for group in queue["spec"]["resourceGroups"]:
+        for group in queue["spec"].get("resourceGroups") or ():
             for flavor in group["flavors"]:
                 for resource in flavor["resources"]:
                     row = shares.setdefault((flavor["name"], resource["name"]), {})
@@ -444,14 +517,13 @@ def _shares(queues: Sequence[Document]) -> list[str]:
         *(TableColumn(team, right=True, goes=place) for place, team in enumerate(teams)),
     )
     rows = [[*key, *(row.get(team, "0") for team in teams)] for key, row in shares.items()]
-    return ["Nominal quota of each team:", *tables.table(columns, rows, tables.width())]
+    return tables.table(columns, rows, tables.width()) if rows else []
 
 
 def _apply(
     api: Api,
     compared: Sequence[Compared],
     notes: Sequence[str],
-    summary: Sequence[str],
     sharing: TeamSharing,
     *,
     overwrite: bool,
@@ -493,6 +565,13 @@ def _apply(
             "changes them",
             err=True,
         )
+    queues = _cluster_queues(
+        comparison.present or comparison.proposed.document
+        if effect == _KEPT
+        else comparison.proposed.document
+        for comparison, effect in effects
+    )
+    summary = ("Nominal quota of each team:", *_shares(queues), *sharing.text(applies=True))
     click.echo("\n".join(("", *summary, "", *_next(compared))))
 
 

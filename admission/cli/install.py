@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,7 +24,15 @@ from admission.admin.backups import LeftOut
 from admission.admin.installation import RemovalInventory
 from admission.base import names, structs
 from admission.base.namespaces import BYPASS_CHOICES
-from admission.cli import chosen_settings, clusters, install_options, options, output, tables
+from admission.cli import (
+    chosen_settings,
+    clusters,
+    confirming,
+    install_options,
+    options,
+    output,
+    tables,
+)
 from admission.cli.chosen_settings import SettingOptions
 from admission.config import reading
 from admission.config.addresses import LOOPBACK, Address
@@ -419,9 +426,9 @@ def _ask(*, yes: bool) -> None:
     """Ask whether to go on."""
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not confirming.has_terminal():
         raise click.UsageError("no terminal to ask for confirmation: pass --yes to uninstall")
-    click.confirm("Uninstall?", abort=True, err=True)
+    confirming.confirm("Uninstall?")
 
 
 def _tell_left_out(left_out: LeftOut) -> None:

@@ -1,7 +1,7 @@
 """``kubectl gpu who``: who holds quota: all of it, or a node, a queue, a Cohort, a user's."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
@@ -22,7 +22,6 @@ from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
-from admission.gpu import resources as gpu_resources
 from admission.kube import errors, resources
 from admission.objects import views
 from admission.scheduling import hierarchy
@@ -405,16 +404,16 @@ def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[s
 def _verdict(result: _Found) -> str:
     number, where = tables.counted(len(result.holders), "holder"), result.where
     if result.node is not None:
-        has = _sums(result.node.healthy)
-        used = _sums(_on(result.holders))
-        sick = _sums(result.node.sick)
+        has = quota_use.gpus_in_words(result.node.healthy)
+        used = quota_use.gpus_in_words(_on(result.holders))
+        sick = quota_use.gpus_in_words(result.node.sick)
         parts = [f"{used or 'nothing'} held{where} of {has or 'no usable GPU'}, {number}"]
         if sick or not has:
             why = f" ({'; '.join(result.node.reasons)})" if result.node.reasons else ""
             parts.append(f"not usable: {sick or 'all'}{why}")
         return f"node {result.node.name}: {'; '.join(parts)}"
     if result.kind == "node":
-        held_there = _sums(_on(result.holders)) or "nothing"
+        held_there = quota_use.gpus_in_words(_on(result.holders)) or "nothing"
         return f"node {_node_of(result.name)}: {held_there} held{where}, {number}"
     if not result.holders and result.kind == _EVERYTHING:
         return "Nobody holds quota" + (" that you may read" if result.missing else "")
@@ -425,25 +424,14 @@ def _verdict(result: _Found) -> str:
         subject = "all that you may read" if result.missing else "everybody"
     in_queues = [holder for holder in result.holders if holder.cluster_queue]
     outside = [holder for holder in result.holders if not holder.cluster_queue]
-    amounts = _sums(_quota(in_queues)) or "nothing"
+    amounts = quota_use.gpus_in_words(_quota(in_queues)) or "nothing"
     parts = [f"{amounts} held{where}, {tables.counted(len(in_queues), 'holder')}"]
     if outside:
         pods_outside = tables.counted(len(outside), "pod")
-        parts.append(f"{_sums(_on(outside))} held by {pods_outside} outside of quota")
+        parts.append(
+            f"{quota_use.gpus_in_words(_on(outside))} held by {pods_outside} outside of quota"
+        )
     return f"{subject}: {'; '.join(parts)}"
-
-
-def _sums(amounts: Mapping[str, int]) -> str:
-    """GPUs in words; what they are worth, or other resources, only where there are none."""
-    some = {resource: n for resource, n in amounts.items() if n}
-    gpus = {resource: n for resource, n in some.items() if quota_use.is_gpu(resource)}
-    devices = {
-        resource: n for resource, n in gpus.items() if not gpu_resources.is_virtual(resource)
-    }
-    return ", ".join(
-        f"{quantity.from_canonical(resource, n)} {resource}"
-        for resource, n in sorted((devices or gpus or some).items(), key=lambda item: item[0])
-    )
 
 
 def _on(holders: Iterable[Holder]) -> dict[str, int]:
@@ -470,7 +458,9 @@ def _row(holder: Holder, *, every: bool, knows_pods: bool, is_node: bool) -> Seq
     holds = ", ".join(_held(amount_held) for amount_held in shown)
     nodes = tables.listed(sorted({pod.node for pod in holder.pods if pod.node}))
     return (
-        _on_this_node(holder, holds) if is_node else holds or _sums(_on([holder])),
+        _on_this_node(holder, holds)
+        if is_node
+        else holds or quota_use.gpus_in_words(_on([holder])),
         _borrowed(shown) or _borrowed_others(holder.held) or "-",
         _name(holder),
         holder.requester,
@@ -484,7 +474,7 @@ def _row(holder: Holder, *, every: bool, knows_pods: bool, is_node: bool) -> Seq
 def _on_this_node(holder: Holder, holds: str) -> str:
     """Return what a holder has on a node, and in all where that is more."""
     on_node, in_all = _on([holder]), _quota([holder])
-    text = _sums(on_node)
+    text = quota_use.gpus_in_words(on_node)
     if not text:
         return holds
     is_all = all(on_node.get(name) == n for name, n in in_all.items() if quota_use.is_gpu(name))

@@ -28,6 +28,10 @@ CLAIMS_CHANGED: Final = Text(
     "Its ResourceClaims or ResourceClaimTemplates were deleted or replaced after its quota was "
     "reserved, and ask for more than was reserved",
 )
+ON_ANOTHER_FLAVOR: Final = Text(
+    "PendingEvaluation",
+    "An administrator let it run, on a node of another flavor: it is charged to that flavor",
+)
 PODS_RUN_AGAIN: Final = Text(
     EvictionReason.PODS_RUN_AGAIN,
     "Pods of it that had succeeded were made anew, and the ClusterQueue has no room for them: "
@@ -300,6 +304,9 @@ def releasing(pods: Sequence[str], count: int) -> Text:
     return Text(PODS_ENDING, message)
 
 
+_KEPT: Final = "held by running pods on sick GPUs or on nodes that take no new pods"
+
+
 def capacity_sufficient(sentences: Iterable[str]) -> Text:
     """Return the condition of a ClusterQueue whose quota does not exceed the GPUs that exist.
 
@@ -308,6 +315,19 @@ def capacity_sufficient(sentences: Iterable[str]) -> Text:
     """
     parts = ("All GPUs that the nominal quota promises exist", *sentences)
     return Text("CapacitySufficient", "; ".join(parts))
+
+
+def held_where_nothing_starts(resource: str, flavor: str, amount: str) -> str:
+    """Return how many of the GPUs that exist are there only until pods on them end.
+
+    Args:
+        resource: resource of the quota.
+        flavor: flavor of the quota.
+        amount: amount for people.
+    """
+    return (
+        f"{resource} in flavor {flavor}: {amount} {_KEPT}, and no longer count when these pods end"
+    )
 
 
 def quota_exceeds_capacity(shortages: Iterable[str], sentences: Iterable[str]) -> Text:
@@ -354,7 +374,7 @@ def shortage(
         f"{value} {state}"
         for value, state in (
             (healthy, "healthy"),
-            (kept, "held by running pods on sick GPUs or on nodes that take no new pods"),
+            (kept, _KEPT),
             (sick, "sick and held by nobody" if kept else "sick"),
             (outside, "held by pods without a queue"),
             (other_holders, before),

@@ -41,6 +41,10 @@ def filled(store: Store, documents: list[dict[str, Any]]) -> Store:
     return store
 
 
+def status(store: Store) -> break_glass.Status:
+    return break_glass.status(store, SETTINGS, break_glass.list_pods(store))
+
+
 def bindings(store: Store) -> dict[str, Any]:
     listed = store.list(resources.VALIDATING_POLICY_BINDINGS).items
     return {one["metadata"]["name"]: one["spec"] for one in listed}
@@ -55,14 +59,14 @@ def test_what_holds_new_pods_goes_and_comes_back(store: Store) -> None:
     left = {one["policyName"] for one in bindings(store).values()}
     assert bypass_policies.ENFORCE_POLICY not in left
     assert bypass_policies.CREATE_POLICY in left
-    assert break_glass.status(store, SETTINGS).since
+    assert status(store).since
 
     assert list(break_glass.open_gates(store, SETTINGS, clock)) == []
     list(break_glass.close_gates(store, SETTINGS))
     assert bindings(store) == before
     found = store.get(resources.MUTATING_WEBHOOKS, cabundles.MUTATING_NAME)
     assert found["webhooks"] == reviews
-    assert not break_glass.status(store, SETTINGS).since
+    assert not status(store).since
 
 
 def test_what_is_installed_again_meanwhile_stays_as_it_is(
@@ -114,7 +118,7 @@ def test_an_answer_that_is_lost_ends_neither_way(documents: list[dict[str, Any]]
     assert store.list(resources.MUTATING_WEBHOOKS).items == ()
     list(break_glass.close_gates(store, SETTINGS))
     assert bindings(store) == before
-    assert not break_glass.status(store, SETTINGS).since
+    assert not status(store).since
     assert store.writes > len(documents)
 
 
@@ -139,4 +143,37 @@ def test_pods_that_were_let_run_are_named_until_they_end(store: Store) -> None:
         store.create(resources.JOBS, job, "ml")
         change = patches.merge({"status": {"conditions": conditions}})
         store.patch(resources.JOBS, name, change, "ml", subresource="status")
-    assert break_glass.status(store, SETTINGS).outside == ("ml/job/long", "ml/runs")
+    assert [each.label for each in status(store).let_run] == ["ml/job/long", "ml/runs"]
+    assert [each.gpus for each in status(store).let_run] == [{names.GPU_RESOURCE: 1}, {}]
+
+
+def test_what_is_created_while_the_glass_is_broken_is_named_also_while_it_has_no_node(
+    documents: list[dict[str, Any]],
+) -> None:
+    clock = FakeClock()
+    store = filled(Store(crds=crds.documents()[:1], clock=clock), documents)
+    two = {names.GPU_RESOURCE: "2"}
+    admitted = {names.MANAGED_LABEL: names.MANAGED_VALUE}
+    store.create(resources.NAMESPACES, make_namespace("ml"))
+    store.create(resources.PODS, make_pod("before", limits=two), "ml")
+    clock.advance(5)
+    list(break_glass.open_gates(store, SETTINGS, clock))
+    for pod in (
+        make_pod("pending", namespace="ml", limits=two),
+        make_pod("bound", namespace="ml", limits=two, nodeName="n1"),
+        make_pod("without-gpu", namespace="ml"),
+        make_pod("admitted", namespace="ml", limits=two, labels=admitted),
+        make_pod("of-a-job", namespace="ml", limits=two, labels={names.PODSET_LABEL: "main"}),
+        make_pod("gated", namespace="ml", limits=two, gates=[names.ADMISSION_GATE]),
+        make_pod("let-run", namespace="ml", limits=two, annotations={names.OUTSIDE_QUOTA: "x"}),
+        make_pod("of-the-system", namespace="kube-system", limits=two),
+    ):
+        store.create(resources.PODS, pod, pod["metadata"]["namespace"])
+    created = status(store).created_meanwhile
+    assert [(each.label, each.node, each.gpus) for each in created] == [
+        ("ml/bound", "n1", {names.GPU_RESOURCE: 2}),
+        ("ml/pending", "", {names.GPU_RESOURCE: 2}),
+    ]
+    assert not any(each.is_charged for each in created)
+    list(break_glass.close_gates(store, SETTINGS))
+    assert status(store).created_meanwhile == ()

@@ -122,3 +122,61 @@ def test_queues_that_are_not_named_and_promise_the_same_gpus_are_told(
     ) in told
     everybody = {"research": 8, "vision": 8, "speech": 8}
     assert "not named" not in init(kubeconfig, *team_options(everybody)).stdout
+
+
+def lines_of(result: Result) -> list[str]:
+    return result.stderr.splitlines()
+
+
+def test_a_proposal_says_first_and_last_that_nothing_was_changed_and_how_it_is_made(
+    store: ApplyingStore, kubeconfig: Path
+) -> None:
+    arguments = ("--team", "a:16", "--team", "b=b-dev,b-prod:8", "--no-fair-sharing")
+    shown = init(kubeconfig, *arguments)
+    plan = (
+        "Nothing was changed. --apply would create 3 Namespaces, 2 ResourceFlavors, 1 Cohort, "
+        "2 ClusterQueues, 3 LocalQueues."
+    )
+    assert shown.stdout.replace("\n# ", " ").splitlines()[0].endswith(f"cluster. {plan}")
+    _, head, *_, told, create, by_hand = lines_of(shown)
+    assert head == "Only a proposal, nothing was changed. Quota that each team would have:"
+    assert told == plan
+    assert create == (
+        "Create it: gpu-admission init --team a:16 --team b=b-dev,b-prod:8 --no-fair-sharing "
+        f"--apply --kubeconfig {kubeconfig}"
+    )
+    assert by_hand.startswith("Or put the YAML into a file, edit it, and: kubectl apply --server-")
+    assert store.applied == []
+    assert not store.list(resources.CLUSTER_QUEUES).items
+
+
+def test_a_proposal_says_which_queues_exist_and_stay(
+    store: ApplyingStore, kubeconfig: Path
+) -> None:
+    init(kubeconfig, "--team", "a:8", "--apply")
+    same = lines_of(init(kubeconfig, "--team", "a:8"))
+    assert same[-1] == (
+        "Nothing was changed. --apply would create nothing. 5 objects with the same content would "
+        "stay."
+    )
+    _, *_, told, overwrite = lines_of(init(kubeconfig, "--team", "a:10"))
+    assert "2 objects with differences would stay as in the cluster without --overwrite: " in told
+    assert "ClusterQueue/a" in told
+    assert overwrite == (
+        "Change also what exists and differs: gpu-admission init --team a:10 --apply "
+        f"--kubeconfig {kubeconfig} --overwrite"
+    )
+
+
+def test_the_table_after_apply_shows_the_quota_of_queues_that_were_kept(
+    store: ApplyingStore, kubeconfig: Path
+) -> None:
+    init(kubeconfig, "--team", "a:8", "--apply")
+
+    def gpus(*arguments: str) -> str:
+        lines = init(kubeconfig, "--team", "a:10", "--apply", *arguments).stdout.splitlines()
+        (row,) = (line for line in lines if line.split()[1:2] == [names.GPU_RESOURCE])
+        return row.split()[-1]
+
+    assert gpus() == "8"
+    assert gpus("--overwrite") == "10"

@@ -100,6 +100,37 @@ def test_a_queue_that_promises_more_than_exists_says_so_with_numbers():
     assert condition(made)[1].startswith("All GPUs that the nominal quota promises exist")
 
 
+def cordon(made: World, name: str, *, is_open: bool = False) -> None:
+    change = patches.merge({"spec": {"unschedulable": None if is_open else True}})
+    made.store.patch(resources.NODES, name, change)
+    made.settle()
+
+
+def test_a_cordoned_node_is_told_at_once_also_where_its_pods_still_hold_what_is_promised():
+    made = make_world(
+        node("n0", gpu=4), node("n1", gpu=1), make_cluster_queue(quota=5), make_local_queue()
+    )
+    add(made, "p0")
+    bind(made, "p0", "n1")
+    assert "held" not in condition(made)[1]
+    cordon(made, "n1")
+    status, message = condition(made)
+    assert status == "True", "it counts until the pod ends"
+    said = (
+        "exist; nvidia.com/gpu in flavor a100: 1 held by running pods on sick GPUs or on nodes "
+        "that take no new pods, and no longer count when these pods end"
+    )
+    assert said in message
+    made.pass_time(5)
+    assert "n1: cordoned" in condition(made)[1]
+    made.store.delete(resources.PODS, "p0", "ml")
+    made.settle()
+    assert condition(made)[0] == "False"
+    cordon(made, "n1", is_open=True)
+    status, message = condition(made)
+    assert (status, "held" in message) == ("True", False)
+
+
 def test_nothing_is_said_where_no_node_has_gpus_or_no_quota_is_for_gpus():
     assert condition(make_world(make_cluster_queue(quota=6))) == ("", "")
 

@@ -10,8 +10,11 @@ from admission.base import conditions, names, patches
 from admission.kube import resources
 from admission.objects import views
 from admission.owners import integrations
+from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
-from tests.builders.queues import make_cluster_queue
+from tests.builders.pods import make_pod
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.controller.test_capacity import node as gpu_node
 from tests.controller.world import World, ready_world
 
 
@@ -80,6 +83,71 @@ def test_what_is_let_run_tolerates_the_taints_of_all_flavors_of_its_queue() -> N
         tolerated = [toleration["key"] for toleration in spec["tolerations"]]
         assert [key for key in tolerated if not key.startswith("node.kubernetes.io/")] == keys
         assert "nodeSelector" not in spec
+
+
+def flavored_world() -> World:
+    """Two flavors, of which the first is full; a pod and a Job wait."""
+    world = World()
+    world.add(
+        make_namespace(),
+        make_flavor("first", node_labels={"pool": "first"}),
+        make_flavor("second", node_labels={"pool": "second"}),
+        make_cluster_queue(quota=0, flavors=("first", "second")),
+        make_local_queue(),
+        gpu_node("n1", labels={"pool": "first"}, gpu=8),
+        gpu_node("n2", labels={"pool": "second"}, gpu=8),
+    )
+    world.add_pod("second", gpus=2)
+    world.add(queued_job("train", pods=1, gpus=4))
+    world.settle()
+    return world
+
+
+def usage_by_flavor(world: World) -> dict[str, int]:
+    return {
+        flavor["name"]: int(flavor["resources"][0]["total"])
+        for flavor in world.status_of("gpus")["flavorsUsage"]
+    }
+
+
+@pytest.mark.parametrize("has_room", [False, True])
+@pytest.mark.parametrize("is_bound_first", [False, True])
+def test_what_is_let_run_is_charged_to_the_flavor_of_its_node_once_it_has_one(
+    is_bound_first: bool, has_room: bool
+) -> None:
+    world = flavored_world()
+    let_run(world)
+    if has_room:  # in the first flavor: it is not admitted there again
+        queue = make_cluster_queue(quota=100, flavors=("first", "second"))
+        change = patches.merge({"spec": queue["spec"]})
+        world.store.patch(resources.CLUSTER_QUEUES, "gpus", change)
+    if not is_bound_first:
+        world.pass_time(90)
+        assert usage_by_flavor(world) == {"first": 6, "second": 0}
+    job = world.store.get(resources.JOBS, "train", "ml")
+    template, metadata = job["spec"]["template"], job["metadata"]
+    owner = {
+        "apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": metadata["uid"],
+        "controller": True,
+    }  # fmt: skip
+    world.add(
+        make_pod(
+            "train-0",
+            namespace="ml",
+            labels=template["metadata"]["labels"],
+            annotations=template["metadata"]["annotations"],
+            metadata={"ownerReferences": [owner]},
+            gpus=4,
+        )
+    )
+    for name in ("second", "train-0"):
+        change = patches.merge({"spec": {"nodeName": "n2"}})
+        world.store.patch(resources.PODS, name, change, "ml")
+    world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 0, "second": 6}
+    world = world.restarted()
+    world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 0, "second": 6}
 
 
 def test_a_pod_that_is_let_run_goes_on_without_its_queue_and_is_charged_when_it_is_back() -> None:

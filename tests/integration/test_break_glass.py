@@ -81,17 +81,30 @@ def test_what_waits_runs_is_charged_and_goes_on(system: Installed) -> None:
     system.stop()
     assert not is_created_ungated(system, team)
 
+    tried = break_glass(system, "on", "--dry-run")
+    assert "This lets 1 pod and 1 Job run (2 nvidia.com/gpu) and takes away" in tried.stderr
+    assert system.is_gated(team, "second"), "a dry run lets none run"
+    assert not is_created_ungated(system, team), "a dry run takes nothing away"
+
     break_glass(system, "on")
     waiting.until(lambda: is_created_ungated(system, team), what="new pods pass")
     assert not system.is_gated(team, "second")
     assert system.api.get(f"{jobs}/train")["spec"]["suspend"] is False
-    assert f"{team}/second" in break_glass(system, "status").stdout
+    system.create_pod(team, "meanwhile")
+    let_run, created = (
+        [each["name"] for each in told[part]]
+        for told in [json.loads(break_glass(system, "status", "-o", "json").stdout)]
+        for part in ("let_run", "created_meanwhile")
+    )
+    assert let_run == ["train", "second"]
+    assert created == ["meanwhile"]
     (is_on, is_outside) = doctor(system, "break-glass")
     assert is_on == ("error", "gpu-admission break-glass off")
     assert is_outside[0] == "warning"
     assert not doctor(system, "webhook-configurations")
 
-    break_glass(system, "off")
+    off = break_glass(system, "off").stdout
+    assert "of these 1 (1 nvidia.com/gpu) go on outside of quota until they end" in off
     assert "the glass is whole" in break_glass(system, "status").stdout
     system.start()
     waiting.until(lambda: not is_created_ungated(system, team), what="new pods wait again")

@@ -19,7 +19,7 @@ from tests.controlplane import waiting
 from tests.controlplane.rest import RestError
 from tests.integration import snapshot
 from tests.integration.applied import Json
-from tests.integration.installed import KUEUE, Installed
+from tests.integration.installed import KUEUE, Installed, run_command
 
 pytestmark = pytest.mark.controlplane
 
@@ -299,3 +299,33 @@ def remove_kind(team: Team, crd: Json) -> None:
 def applied_condition(document: Json, kind: str) -> Json | None:
     found = document.get("status", {}).get("conditions", [])
     return next((dict(one) for one in found if one["type"] == kind), None)
+
+
+def test_a_pod_that_an_administrator_lets_run_is_charged_to_the_flavor_of_its_node(
+    system: Installed,
+) -> None:
+    team = Team(system)
+    elsewhere = f"{team.name}-elsewhere"
+    system.add_flavor(elsewhere, product="B200")
+    (group,) = team.api.get(team.queue)["spec"]["resourceGroups"]
+    quota = {"name": names.GPU_RESOURCE, "nominalQuota": "0"}
+    group["flavors"].append({"name": elsewhere, "resources": [quota]})
+    team.api.patch(team.queue, {"spec": {"resourceGroups": [group]}})
+    team.run_pod("first")
+    system.create_pod(team.name, "let-run", gpus=2, nodeSelector={"pool": elsewhere})
+    system.wait_condition(team.name, "let-run")
+    release = ("break-glass", "release", "pod", "let-run", "-n", team.name)
+    done = run_command(*release, "--kubeconfig", system.kubeconfig)
+    assert done.returncode == 0, done.stderr
+
+    def flavor() -> str:
+        workload = team.workload_of("let-run") or {}
+        admission = workload.get("status", {}).get("admission") or {}
+        (assigned,) = admission.get("podSetAssignments") or [{}]
+        return str(assigned.get("flavors", {}).get(names.GPU_RESOURCE, ""))
+
+    waiting.until(lambda: flavor() == team.name, what="it is charged to the first flavor")
+    labels = {"nvidia.com/gpu.product": "B200", "pool": elsewhere}
+    system.cluster.add_gpu_node(elsewhere, gpus=2, labels=labels)
+    waiting.until(partial(team.running, "let-run"), what="it runs")
+    waiting.until(lambda: flavor() == elsewhere, what="it is charged to that of its node")

@@ -58,7 +58,7 @@ CHECKS: Final = (
     DoctorCheck("crds", installed.definitions, (resources.CRDS,)),
     DoctorCheck("configuration", installed.settings, (OWN_CONFIG,)),
     DoctorCheck("webhook-configurations", installed.configurations, _WEBHOOKS),
-    DoctorCheck("break-glass", installed.glass, (BROKEN_GLASS,)),
+    DoctorCheck("break-glass", installed.glass, (BROKEN_GLASS, resources.PODS)),
     DoctorCheck("webhook-answers", installed.answers, _WEBHOOKS, installed.unanswered),
     DoctorCheck("webhook-trust", installed.trust, _WEBHOOKS, installed.uncertain),
     DoctorCheck("certificate", installed.certificate, _WEBHOOKS, installed.uncertain),

@@ -154,20 +154,22 @@ def _as_installed(picture: Picture) -> Settings:
 
 def glass(picture: Picture) -> Iterator[DoctorFinding]:
     """GPU pods go through queues: break-glass is off, and nothing runs that it let run."""
+    let_run = [each.label for each in picture.glass.let_run]
     if picture.glass.since:
+        count = len(picture.glass.created_meanwhile)
+        created = f"; GPU pods created meanwhile: {count}" if count else ""
         yield error(
             "ConfigMap",
             f"{picture.namespace}/{break_glass.RECORD}",
-            f"break-glass is on since {picture.glass.since}: GPU pods run without quota",
+            f"break-glass is on since {picture.glass.since}: GPU pods run without quota{created}",
             "gpu-admission break-glass off",
         )
-    if picture.glass.outside:
-        count = len(picture.glass.outside)
+    if let_run:
         yield warning(
             "Cluster",
             "of the kubeconfig",
-            f"pods and owners that an administrator let run outside of quota: {count} "
-            f"({shown(picture.glass.outside)})",
+            f"pods and owners that an administrator let run outside of quota: {len(let_run)} "
+            f"({shown(let_run)})",
             "their queues are charged, and others may wait until they end; list all: "
             "gpu-admission break-glass status",
         )

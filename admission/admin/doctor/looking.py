@@ -5,7 +5,7 @@ import re
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
@@ -64,7 +64,6 @@ _OF_OURS: Final = (
 )
 """Kinds of which only the objects in our namespace are read."""
 
-_NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _NODE_LEASES: Final = "kube-node-lease"
 _REJECTED: Final = re.compile(
     r"^apiserver_flowcontrol_rejected_requests_total\{([^}]*)\} (\S+)$", re.MULTILINE
@@ -104,7 +103,6 @@ def look(api: Server, given_settings: Settings | None, clock: Clock) -> Picture:
         eyes.see(resource, eyes.list(resource))
     for resource in _OF_OURS:
         eyes.see(resource, eyes.list(resource, settings.namespace))
-    glass = eyes.glass(settings)
     eyes.see(pictures.OWN_PODS, eyes.list(resources.PODS, settings.namespace))
     eyes.see(pictures.NODE_LEASES, eyes.list(resources.LEASES, _NODE_LEASES))
     for resource, listed in (
@@ -123,7 +121,8 @@ def look(api: Server, given_settings: Settings | None, clock: Clock) -> Picture:
             for config_map in eyes.list(resources.CONFIG_MAPS, name)
         ),
     )
-    pods = eyes.all(resources.PODS, TimedPod, _NOT_ENDED)
+    pods = eyes.all(resources.PODS, TimedPod, break_glass.NOT_ENDED)
+    glass = eyes.glass(settings, pods)
     nodes = eyes.all(resources.NODES, views.Node)
     workloads = eyes.all(resources.WORKLOADS, Workload)
     secret = eyes.secret(settings.namespace)
@@ -228,10 +227,10 @@ class _Eyes:
             if name in data
         }
 
-    def glass(self, settings: Settings) -> break_glass.Status:
+    def glass(self, settings: Settings, pods: Iterable[views.Pod]) -> break_glass.Status:
         """Return whether break-glass is on, and see what it took away as if it were there."""
         try:
-            glass = break_glass.status(self._api, settings)
+            glass = break_glass.status(self._api, settings, pods)
         except errors.KubeError as error:
             self._miss(pictures.BROKEN_GLASS, error)
             return break_glass.Status()

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from admission.base import conditions, names
+from admission.base import conditions, names, quantity
 from admission.base.clock import Clock
 from admission.controller.devices import capacitymetrics
 from admission.controller.devices.capacity import CapacityByFlavor
@@ -248,8 +248,26 @@ class NodeInventory:
         if shortages_now is None:
             return None
         pairs = self._guard.promised(queue.metadata.name)
-        flavors = dict.fromkeys(shortage.pair.flavor for shortage in shortages_now)
-        texts = [text for flavor in flavors for text in self._of(flavor).reasons]
+        short = {shortage.pair for shortage in shortages_now}
+        kept = {
+            pair: amount
+            for pair in pairs
+            if pair not in short
+            and (amount := self._capacities.capacity(pair.flavor).kept.get(pair.resource, 0))
+        }
+        texts = [
+            added_conditions.held_where_nothing_starts(
+                pair.resource, pair.flavor, quantity.in_words(pair.resource, amount)
+            )
+            for pair, amount in kept.items()
+        ]
+        flavors = dict.fromkeys(
+            (
+                *(shortage.pair.flavor for shortage in shortages_now),
+                *(pair.flavor for pair in kept),
+            )
+        )
+        texts += [text for flavor in flavors for text in self._of(flavor).reasons]
         texts += [text for pair in pairs if (text := self._in_pieces(*pair))]
         named = {shortage.pair.flavor for shortage in shortages_now if shortage.overlaps}
         overlaps = self._guard.overlaps(queue.metadata.name)

@@ -248,8 +248,10 @@ class Owners(Generic[View, Document]):
                 return request
         request = None if owner is None else self._about_owner(key, step, owner, workload)
         if request is None and owner is not None and workload is not None:
-            request = self._about_size(key, owner, workload) or self._about_domains(
-                key, owner, workload
+            request = (
+                self._about_size(key, owner, workload)
+                or self._about_domains(key, owner, workload)
+                or self._about_node(owner, workload)
             )
         if request is None and workload is not None and step.step is not Step.STOP:
             return self.brake.unmark(workload) or self.notices.unmark(workload)
@@ -327,6 +329,26 @@ class Owners(Generic[View, Document]):
             return None if stray is None else owner_requests.end_stray(key, stray)
         except injection.InjectionConflictError as conflict:
             return self._cannot_start(workload, conflict)
+
+    def _about_node(self, owner: Owner, workload: Workload) -> ApiRequest | None:
+        """Return the next write until what was let run is charged to the flavor of its node.
+
+        None where it is, or has no node. A reservation cannot change: it is taken back, and made
+        anew (`Step.CHARGE`). Meanwhile the pods are charged on their own, and the mark keeps the
+        Workload out of the queue, so that nothing else is decided about it.
+        """
+        is_let_run = bool(owner.view.metadata.annotation(names.OUTSIDE_QUOTA))
+        is_charged = workload.status.is_true(conditions.ADMITTED)
+        if not is_let_run or not is_charged or owner.is_held():
+            return None
+        if not self._running.is_charged_elsewhere(workload):
+            return None
+        if not workload.metadata.annotation(MADE_FOR_RUNNING):
+            mark = {"metadata": {"annotations": {MADE_FOR_RUNNING: "true"}}}
+            return api_requests.patch_workload(workload, WritePurpose.CHARGE_RUNNING, mark)
+        text = added_conditions.ON_ANOTHER_FLAVOR
+        status = evictions.withdraw(workload, text, self._clock.now())
+        return api_requests.set_workload_status(workload, WritePurpose.CLEAR_RESERVATION, status)
 
     def _has_next(self, first: WorkloadKey, key: WorkloadKey) -> bool:
         """Return whether a slice waits to replace the one of a key."""

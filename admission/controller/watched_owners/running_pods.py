@@ -408,7 +408,10 @@ class RunningPods:
         if earlier is None or _differs(earlier.view, pod):
             self._note_left(tracked)
             self._note_releasing(tracked)
-            if pod_owner.waits_for_domain(pod):
+            is_bound_now = bool(pod.spec.node_name) and not (
+                earlier is not None and earlier.view.spec.node_name
+            )
+            if is_bound_now or pod_owner.waits_for_domain(pod):
                 self._look_at((self._workloads.current(tracked.workload),))
         self._tell(tracked)
         is_counted_anew = earlier is None or _differs(earlier.view, pod)
@@ -934,26 +937,61 @@ class RunningPods:
             workload: the Workload.
             running: see `Ledger.admit_running`.
         """
-        named, node = self._named_and_node(workload.key())
+        named = self._named_queue(workload.key())
         queue = self._configuration.cluster_queue_of(_local_queue_of(workload), named)
         if not queue:
             return None
-        labels = self._inventory.node_labels(node)
+        labels = dict(self._node_labels_of(workload.key()))
         return self._ledger.admit_running(workload, queue, labels, running=running)
 
-    def _named_and_node(self, key: WorkloadKey) -> tuple[str, str]:
-        """Return the ClusterQueue that running pods of a Workload name, and the node of one."""
-        first_pod = min(self._running(key), key=_order, default=None)
-        if first_pod is not None:
-            first = first_pod.view
-            return first.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL), first.spec.node_name
+    def is_charged_elsewhere(self, workload: Workload) -> bool:
+        """Return whether a Workload is charged to other flavors than those of its pods' node.
+
+        Not where no pod has a node that is seen. What an administrator lets run has no node
+        selector of a flavor, and is charged before it has a node.
+
+        Args:
+            workload: that holds quota.
+        """
+        admission = workload.status.admission
+        labels = self._node_labels_of(workload.key())
+        if admission is None or not labels:
+            return False
+        assigned = admission.pod_set_assignments or ()
+        charged = {name for each in assigned for name in (each.flavors or {}).values()}
+        if all(self._is_of(name, labels) for name in charged):
+            return False
+        admit = self._ledger.admit_running(workload, admission.cluster_queue, dict(labels))
+        on_node = () if admit is None else admit.pod_sets
+        return any(
+            dict(each.flavors) != (before.flavors or {})
+            for each, before in zip(on_node, assigned, strict=False)
+        )
+
+    def _node_labels_of(self, key: WorkloadKey) -> Mapping[str, str]:
+        """Return the labels of the node of a pod that runs; empty where none has one."""
+        bound = (each for each in self._running(key) if each.view.spec.node_name)
+        first = min(bound, key=_order, default=None)
+        return {} if first is None else self._inventory.node_labels(first.view.spec.node_name)
+
+    def _is_of(self, flavor: str, labels: Mapping[str, str]) -> bool:
+        """Return whether a node has the labels of a flavor."""
+        view = self._configuration.flavors.get(flavor)
+        node_labels = {} if view is None else view.spec.node_labels or {}
+        return node_labels.items() <= labels.items()
+
+    def _named_queue(self, key: WorkloadKey) -> str:
+        """Return the ClusterQueue that running pods of a Workload name; empty for none."""
+        first = min(self._running(key), key=_order, default=None)
+        if first is not None:
+            return first.view.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
         workload = self._owners.get(key)
-        return "" if workload is None else _queue_of_templates(workload), ""
+        return "" if workload is None else _queue_of_templates(workload)
 
     def queues_sought(self, workload: Workload) -> tuple[str, ...]:
         """Return the ClusterQueues of which any lets a Workload with running pods be charged."""
         local = self._configuration.local_queues.get(_local_queue_of(workload))
-        named, _ = self._named_and_node(workload.key())
+        named = self._named_queue(workload.key())
         return tuple(filter(None, (named, "" if local is None else local.spec.cluster_queue)))
 
     def workloads_listed(self) -> None:

@@ -13,6 +13,7 @@ from admission.admin.doctor import checks, devices, queues
 from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.findings import Severity
 from admission.admin.doctor.picture import Overload, Trial
+from admission.admin.passing import Passing
 from admission.base import names
 from admission.base.causes import ChecksInactive
 from admission.config.derived import Settings
@@ -150,7 +151,25 @@ def the_glass_is_broken(broken: Broken) -> None:
     "status",
 )
 def an_administrator_let_pods_run(broken: Broken) -> None:
-    broken.more["glass"] = break_glass.Status(outside=("ml/a", "ml/job/b"))
+    let_run = tuple(
+        Passing(kind=kind, namespace="ml", name=name, gpus={})
+        for kind, name in (("Pod", "a"), ("Job", "b"))
+    )
+    broken.more["glass"] = break_glass.Status(let_run=let_run)
+
+
+@fault(
+    "break-glass",
+    ERROR,
+    f"{SYSTEM}/{break_glass.RECORD}",
+    "GPU pods created meanwhile: 1",
+    "glass off",
+)
+def a_pod_is_created_while_the_glass_is_broken(broken: Broken) -> None:
+    created = Passing(kind="Pod", namespace="ml", name="a", gpus={}, is_charged=False)
+    broken.more["glass"] = break_glass.Status(
+        since="2026-03-01T11:00:00Z", created_meanwhile=(created,)
+    )
 
 
 @pytest.fixture
