@@ -55,11 +55,9 @@ from admission.controller.watched_owners.owner_writes import Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.pods import Pods
-from admission.controller.watched_owners.ray_owners import RayOwners
 from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.watched_owners.spark_applications import SparkApplications
-from admission.controller.watched_owners.train_jobs import TrainJobs
 from admission.controller.workloads.authorship import ForeignReservations
 from admission.controller.workloads.following import PrioritySync
 from admission.controller.workloads.refusals import Refusals
@@ -80,7 +78,7 @@ from admission.kube.resources import Resource
 from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
-from admission.owners import batch_job, integrations, ray_growth, spark_application, train_job
+from admission.owners import batch_job, integrations, spark_application
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
 from admission.reasons import added_conditions
@@ -275,9 +273,7 @@ class Core:
         self._jobs = Jobs(*common, self._queue)
         special: dict[Kind, HeldOwners[Any, Any]] = {batch_job.KIND: self._jobs}
         special_owners: dict[type[Any], type[HeldOwners[Any, Any]]] = {
-            train_job.TrainJobDocument: TrainJobs,
             spark_application.SparkDocument: SparkApplications,
-            ray_growth.RayDocument: RayOwners,
         }
         special |= {
             integration.kind: special_owners[integration.document](
