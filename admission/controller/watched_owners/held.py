@@ -12,6 +12,7 @@ from admission.base import events
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
+from admission.controller.plans import PlanDraft
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners.index import Subject
@@ -20,7 +21,6 @@ from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.watched_owners.secondaries import OwnerOfSecondary, Secondaries
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose
-from admission.controller.writing.work_queue import WorkQueue
 from admission.objects import views
 from admission.owners.framework import Delegates, Document, Integration, Owner, View
 from admission.reasons import kueue
@@ -43,7 +43,7 @@ class HeldOwners(Owners[View, Document]):
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
         running: RunningPods,
-        queue: WorkQueue,
+        draft: PlanDraft,
     ) -> None:
         """Prepare an empty index; see `Owners`.
 
@@ -55,7 +55,7 @@ class HeldOwners(Owners[View, Document]):
             clock: source of time.
             look_at: is told which Workloads to look at again.
             running: is told of owners that run, too.
-            queue: says when to look at a Workload again.
+            draft: of the plan that is being derived.
         """
         self._as_owner, self._as_held = integration.owner, integration.view
         declared = integration.secondary
@@ -64,8 +64,9 @@ class HeldOwners(Owners[View, Document]):
             self._secondaries = Secondaries(declared, integration.kind)
             integration = replace(integration, view=self._view)
         integration = replace(integration, owner=self._owner)
-        super().__init__(integration, workloads, configuration, events, clock, look_at, running)
-        self._queue = queue
+        super().__init__(
+            integration, workloads, configuration, events, clock, look_at, running, draft
+        )
         self._stopped_at: dict[str, datetime] = {}
         """When owners were first seen stopped whose controller may not have seen it, by UID."""
         self._earlier: dict[str, set[WorkloadKey]] = {}
@@ -117,6 +118,7 @@ class HeldOwners(Owners[View, Document]):
 
     def _tell_running(self, key: WorkloadKey, view: View) -> None:
         """Report what a running owner asks for, or that it does not run."""
+        self._note_stopped(view)
         suspends = self._as_owner(view).suspends()
         if suspends is not None:
             self._running.on_owner_update(key, suspends.let_go())
@@ -146,9 +148,13 @@ class HeldOwners(Owners[View, Document]):
             pods.add(pod)
         else:
             pods.remove(pod)
+        key = self._key_of_owner(pod.namespace, owner)
         if not pods:
             del self._earlier[owner.uid]
-        self._look_at((self._key_of_owner(pod.namespace, owner),))
+            view = self.index.get(key)
+            if view is not None and view.metadata.uid == owner.uid:
+                self._note_stopped(view)
+        self._look_at((key,))
 
     def _key_of_owner(self, namespace: str, owner: views.OwnerReference) -> WorkloadKey:
         metadata = views.ObjectMeta(namespace=namespace, name=owner.name, uid=owner.uid)
@@ -173,12 +179,26 @@ class HeldOwners(Owners[View, Document]):
         suspends, uid = owner.suspends(), view.metadata.uid
         if suspends is not None and uid in self._earlier and owner.grows() is None:
             return suspends.with_earlier_pods()
-        if suspends is None or not owner.is_held() or suspends.is_stopped():
-            self._stopped_at.pop(uid, None)
+        if suspends is None or not self._is_unconfirmed(owner):
             return owner
         now = self._clock.now()
-        due = self._stopped_at.setdefault(uid, now) + _CONFIRMS
+        due = self._stopped_at.get(uid, now) + _CONFIRMS
         return suspends.as_starting() if now < due else owner
+
+    def _is_unconfirmed(self, owner: Owner) -> bool:
+        """Return whether the controller of a stopped owner may not have seen it stopped."""
+        suspends = owner.suspends()
+        return suspends is not None and owner.is_held() and not suspends.is_stopped()
+
+    def _note_stopped(self, view: View) -> None:
+        """Note since when an owner is stopped whose controller may not have seen it."""
+        owner, uid = self._as_owner(view), view.metadata.uid
+        if uid in self._earlier and owner.grows() is None:
+            return
+        if self._is_unconfirmed(owner):
+            self._stopped_at.setdefault(uid, self._clock.now())
+        else:
+            self._stopped_at.pop(uid, None)
 
     @override
     def next_request(self, subject: Subject, decide: Decide) -> ApiRequest | None:
@@ -206,7 +226,7 @@ class HeldOwners(Owners[View, Document]):
         now, created = self._clock.now(), owner.view.metadata.creation_timestamp
         due = now if created is None else clocks.from_wire(created) + _MAKES
         if now < due:
-            self._queue.add_at(key, due, now)
+            self._draft.look_again_at(due)
         else:
             self._events.lacks_pods(key, owner.view, delegates.lacks_secondary())
         return None
@@ -216,5 +236,5 @@ class HeldOwners(Owners[View, Document]):
         if request is None and owner is not None and owner.view.metadata.uid in self._stopped_at:
             now, since = self._clock.now(), self._stopped_at[owner.view.metadata.uid]
             if now < since + _CONFIRMS:
-                self._queue.add_at(subject.key, since + _CONFIRMS, now)
+                self._draft.look_again_at(since + _CONFIRMS)
         return request
