@@ -36,7 +36,7 @@ from admission.kube.resources import Resource
 from tests.builders.cluster import make_node
 from tests.builders.pods import group_pod, make_pod
 from tests.builders.queues import make_cluster_queue
-from tests.controller.world import WATCHED, World, ready_world
+from tests.controller.world import WATCHED, CountedWorld, World, ready_world
 from tests.webhook import reviews
 
 _ROOT = Path(admission.__file__).parent
@@ -88,7 +88,7 @@ class Trace:
 
 def _ready() -> World:
     """A world with a queue, in which one pod was released already."""
-    world = ready_world()
+    world = ready_world(world_type=CountedWorld)
     world.add_pod("first", gpus=1)
     world.settle()
     return world
@@ -233,7 +233,7 @@ def _names(member: Any, identities: frozenset[str]) -> bool:
 
 def stores() -> dict[str, Stored]:
     """Returns the containers of a running pod, and of one that belongs to a group."""
-    world = ready_world(quota=8)
+    world = ready_world(quota=8, world_type=CountedWorld)
     world.add(make_node("n1"))
     world.add_pod("train", gpus=1)
     for name in ("first", "second"):

@@ -46,7 +46,7 @@ def documents(
     owner_rules += [
         {"apiGroups": [resource.group], "resources": [resource.plural], "verbs": ["list", "watch"]}
         for resource in dict.fromkeys(
-            replace(read, part="") for kind in kinds.held for read in kind.reads
+            replace(secondary.resource, part="") for secondary in kinds.secondaries
         )
     ]
     owner_rules += [

@@ -20,7 +20,7 @@ from admission.base.events import Events
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.base.namespaces import MANAGED, ManagedNamespaces
 from admission.config.derived import Settings
-from admission.controller import watched
+from admission.controller import awaited, watched
 from admission.controller.condition_schedule import ConditionSchedule
 from admission.controller.devices.capacity import CapacityByFlavor
 from admission.controller.devices.capacity_guard import CapacityGuard
@@ -32,6 +32,7 @@ from admission.controller.devices.resource_adjustments import ResourceAdjustment
 from admission.controller.effects import EffectRecorder
 from admission.controller.journal import Counting
 from admission.controller.pending_conditions import PendingConditionWriter
+from admission.controller.plan_executor import PlanExecutor
 from admission.controller.quarantine import Quarantine, Unreadable
 from admission.controller.queries import Counted, Query
 from admission.controller.queues import affected_workloads
@@ -55,11 +56,9 @@ from admission.controller.watched_owners.owner_writes import Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.pods import Pods
-from admission.controller.watched_owners.ray_owners import RayOwners
 from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.watched_owners.spark_applications import SparkApplications
-from admission.controller.watched_owners.train_jobs import TrainJobs
 from admission.controller.workloads.authorship import ForeignReservations
 from admission.controller.workloads.following import PrioritySync
 from admission.controller.workloads.refusals import Refusals
@@ -80,7 +79,7 @@ from admission.kube.resources import Resource
 from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
-from admission.owners import batch_job, integrations, ray_growth, spark_application, train_job
+from admission.owners import batch_job, integrations, spark_application
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
 from admission.reasons import added_conditions
@@ -159,7 +158,6 @@ class Core:
         self._clock = clock
         self._settings, config = settings, settings.gpu.controller
         self._kinds = integrations.kinds_of(settings)
-        self._awaited = watched.awaited(self._kinds)
         self._selected = watched.selectors(self._kinds).keys()
         self._log = logs.get("core")
         self._flow = FlowControl(writer, clock, maximum=config.writers)
@@ -204,8 +202,12 @@ class Core:
         """Workloads to be looked at for what was changed around them, oldest change first."""
         self._foreign = ForeignReservations()
         self._accounting = accounting
-        self._queue, self._following, self._refusals = WorkQueue(clock), PrioritySync(), Refusals()
-        self._brake = Brake(clock, settings.gpu.max_stops_per_minute, system_namespace)
+        self._queue, self._refusals = WorkQueue(clock), Refusals()
+        self._plans = PlanExecutor(self._queue, self._flow, events, clock)
+        self._following = PrioritySync(self._plans.draft)
+        self._brake = Brake(
+            clock, self._plans.draft, settings.gpu.max_stops_per_minute, system_namespace
+        )
         self._make_owners()
         waiting_events = WaitingEventRecorder(
             self._explainer, self._subject, self._pods, self._rollouts, events, clock
@@ -233,10 +235,14 @@ class Core:
                 refusals=self._refusals,
             ),
             clock,
+            self._plans.draft,
             not_ready_after=settings.gpu.not_ready_after,
         )
         self._mirrors = self._make_mirrors()
-        self._needed = tuple(self._mirrors[resource] for resource in self._awaited)
+        self._needed = {
+            resource: self._mirrors[resource] for resource in watched.awaited(self._kinds)
+        }
+        """The kinds that must be listed, or known not to be served, before any decision."""
 
     def _releasing(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Return the condition about pods that hold quota that should be free."""
@@ -264,37 +270,32 @@ class Core:
         look_at = self._queue.add_all
         self._running = RunningPods(
             self._scheduling, self._configuration, self._inventory, self._clock, self._queue,
-            self._settings.gpu, look_at, self._workloads,
+            self._settings.gpu, look_at, self._workloads, self._plans.draft,
         )  # fmt: skip
         self._scheduling.lost_hosts.goes_on = self._running.goes_on
         self._scheduling.lost_hosts.told = self._running.told
         common = (
             self._workloads, self._configuration, self._events, self._clock, look_at,
-            self._running,
+            self._running, self._plans.draft,
         )  # fmt: skip
-        self._jobs = Jobs(*common, self._queue)
+        self._jobs = Jobs(*common)
         special: dict[Kind, HeldOwners[Any, Any]] = {batch_job.KIND: self._jobs}
         special_owners: dict[type[Any], type[HeldOwners[Any, Any]]] = {
-            train_job.TrainJobDocument: TrainJobs,
             spark_application.SparkDocument: SparkApplications,
-            ray_growth.RayDocument: RayOwners,
         }
         special |= {
-            integration.kind: special_owners[integration.document](
-                integration, *common, self._queue
-            )
+            integration.kind: special_owners[integration.document](integration, *common)
             for integration in self._kinds.integrations
             if integration.document in special_owners
         }
         owners_by_kind = {
-            integration.kind: special.get(integration.kind)
-            or HeldOwners(integration, *common, self._queue)
+            integration.kind: special.get(integration.kind) or HeldOwners(integration, *common)
             for integration in self._kinds.integrations
             if integration.kind != pod_owner.KIND
         }
         self._endings = PodEndings(self._inventory, self._clock, self._settings.gpu)
         self._groups = groups = PodGroups(
-            *common, endings=self._endings, claims=self._claims, queue=self._queue,
+            *common, endings=self._endings, claims=self._claims,
             serving=self._kinds.serving, keeps=self._settings.gpu.keep_for_replacement,
             awaits_gates=self._settings.gpu.waits_for_other_gates,
         )  # fmt: skip
@@ -304,7 +305,7 @@ class Core:
             keeps=self._settings.gpu.keep_for_replacement,
         )  # fmt: skip
         self._pods = Pods(
-            *common, tuple(owners_by_kind.values()), self._inventory, self._claims, self._queue,
+            *common, tuple(owners_by_kind.values()), self._inventory, self._claims,
             self._endings, groups, self._rollouts, self._refusals,
             awaits_gates=self._settings.gpu.waits_for_other_gates,
         )  # fmt: skip
@@ -322,13 +323,18 @@ class Core:
             if owner is not groups
         }
         self._notices = Notices(
-            self._workloads, self._configuration, self._running, self._queue, self._clock,
+            self._workloads, self._configuration, self._running, self._plans.draft, self._clock,
             self._fitting, self._state.preemptors_of,
         )  # fmt: skip
         for owners in self._owners:
             owners.notices, owners.brake = self._notices, self._brake
         self._holders = ClaimHolders(
-            self._configuration, self._running, self._brake, self._clock, look_at
+            self._configuration,
+            self._running,
+            self._brake,
+            self._clock,
+            self._plans.draft,
+            look_at,
         )
         self._claims.allocations += (self._holders,)
 
@@ -368,7 +374,7 @@ class Core:
     @property
     def synced(self) -> bool:
         """Return whether every kind was listed that decisions need; nothing is decided before."""
-        return not self.is_reverted and all(map(_IS_SYNCED, self._needed))
+        return not self.is_reverted and all(map(_IS_SYNCED, self._needed.values()))
 
     def _knows_surroundings(self) -> bool:
         """Return whether everything was listed that Workloads and pods are judged by."""
@@ -377,8 +383,7 @@ class Core:
     def unready(self) -> str:
         """Return what of the lists that decisions need was not taken yet; from any thread."""
         waiting = []
-        for resource in self._awaited:
-            informer = self._mirrors[resource]
+        for resource, informer in self._needed.items():
             if not informer.synced:
                 taken, listed = informer.taken, informer.listed
                 waiting.append(
@@ -529,7 +534,7 @@ class Core:
 
         A CRD that is being deleted waits for them.
         """
-        lacking = [resource for resource in self._awaited if not self._mirrors[resource].synced]
+        lacking = [resource for resource, informer in self._needed.items() if not informer.synced]
         if self.is_reverted or not self._unserved.issuperset(lacking):
             return None
         for rested in self._flow.due():
@@ -546,7 +551,7 @@ class Core:
     def _recharge(self) -> None:
         """Counts Workloads again whose charge has changed."""
         if self._claims.take_changed():
-            self._queue.add_all(self._pods.take_stuck_for_claims())
+            self._queue.add_all(self._plans.waiting_for.take(awaited.CLAIMS))
         keys = self._claims.take_stale()
         keys_stale = dict.fromkeys((*keys, *self._charges.take_stale(self._workloads)))
         stale = [workload for workload in map(self._workloads.get, keys_stale) if workload]
@@ -720,10 +725,9 @@ class Core:
                 return owners, subject
         return None
 
-    def _look_at_stuck(self, resource: Resource, view: views.Object) -> None:
+    def _look_at_waiting(self, resource: Resource, view: views.Object) -> None:
         """Look again at owners that lacked what a changed object may bring."""
-        for owners in self._owners:
-            self._queue.add_all(owners.take_stuck(resource, view))
+        self._queue.add_all(self._plans.waiting_for.take_for(resource, view))
 
     def _look_at_concerned(self) -> None:
         """Look again at Workloads that a change concerns: at some in one turn."""
@@ -738,7 +742,7 @@ class Core:
         """Have looked again at what the change of an object concerns, and at nothing else."""
         if resource is resources.NAMESPACES:
             self._brake.on_namespace_update(view)
-        self._look_at_stuck(resource, view)
+        self._look_at_waiting(resource, view)
         if resource is resources.PRIORITY_CLASSES:
             self._charges.set_priority_classes(self._configuration.pod_priority_classes.values())
             return
@@ -916,18 +920,21 @@ class Core:
         if self._flow.is_busy(key) or key in self._quarantine:
             return
         try:
+            self._running.on_turn(key)
+            workload = self._workloads.get(key)
+            if workload is not None:
+                self._scheduling.on_turn(workload)
             plan = self._reconciler.reconcile(key)
         except Exception:  # noqa: BLE001  # one odd Workload must not stop all others
             self._log.exception("workload skipped", namespace=key.namespace, name=key.name)
             self._flow.rest(key, flow_control.ODD_SECONDS)
             return
-        if plan.again is not None:
-            self._queue.add_at(key, plan.again, self._clock.now())
-        if plan.event is not None:
-            self._events.event(*plan.event)
-        if plan.request is not None:
-            self._flow.submit(plan.request)
-        elif self._workloads.get(key) is None and self._subject(key) is None:
+        self._plans.carry_out(key, plan)
+        if (
+            plan.request is None
+            and self._workloads.get(key) is None
+            and self._subject(key) is None
+        ):
             self._flow.forget(key)
 
     # ------------------------------------------------------------------------------- timing

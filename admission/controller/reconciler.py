@@ -6,18 +6,18 @@ Job, then pods that run without a Workload.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from admission.base import clock as clocks
 from admission.base import conditions, events
 from admission.base.causes import MemberCounts
 from admission.base.clock import Clock
-from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.fitting import Fitting
+from admission.controller.plans import PlanDraft, ReconcilePlan
 from admission.controller.queues import affected_workloads
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.scheduler import Scheduler
@@ -41,21 +41,6 @@ from admission.reasons import added_conditions
 
 SubjectOf = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
 """Whose business a Workload key is and what there is; None for nobody's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReconcilePlan:
-    """What is to be done about a Workload now.
-
-    Attributes:
-        request: the next request, or None if nothing is to be written.
-        event: what is recorded as the request is sent, and on which object.
-        again: when to reconcile the Workload again even if nothing changes, or None.
-    """
-
-    request: ApiRequest | None = None
-    event: tuple[dict[str, str], Event] | None = None
-    again: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,50 +81,52 @@ class Cache:
 
 
 class Reconciler:
-    """Derives the plan of one Workload; changes nothing itself."""
+    """Derives the plan of one Workload; changes nothing but memoized values itself."""
 
-    def __init__(self, cache: Cache, clock: Clock, *, not_ready_after: timedelta) -> None:
+    def __init__(
+        self, cache: Cache, clock: Clock, draft: PlanDraft, *, not_ready_after: timedelta
+    ) -> None:
         """Prepare a reconciler.
 
         Args:
             cache: what plans are derived from.
             clock: the present.
+            draft: takes what those of the cache find out.
             not_ready_after: see `readiness.waiting`.
         """
         self._cache = cache
         self._clock = clock
+        self._draft = draft
         self._not_ready_after = not_ready_after
 
     def reconcile(self, key: WorkloadKey) -> ReconcilePlan:
         """Return the plan for a Workload, or for an owner that has none yet."""
+        try:
+            request = self._next_request(key)
+        finally:
+            plan = self._draft.take()
+        return replace(plan, request=request)
+
+    def _next_request(self, key: WorkloadKey) -> ApiRequest | None:
         cache, subject_now = self._cache, self._cache.subject(key)
         workload = cache.workloads.get(key)
         if workload is not None and cache.foreign.is_unattributed(key):
-            return ReconcilePlan(request=api_requests.find_writer(workload))
-        plan = ReconcilePlan()
-
-        def of_workload(key: WorkloadKey, workload: Workload) -> ApiRequest | None:
-            nonlocal plan
-            plan = self._of_workload(key, workload)
-            return plan.request
-
+            return api_requests.find_writer(workload)
         request: ApiRequest | None = None
         if subject_now is not None:
             owners, subject = subject_now
-            request = owners.next_request(subject, of_workload)
+            request = owners.next_request(subject, self._of_workload)
         elif workload is not None:
-            request = of_workload(key, workload)
+            request = self._of_workload(key, workload)
         request = request or cache.children.next_request(key) or cache.groups.tell_refused(key)
-        request = request or cache.running.next_request(key) or cache.holders.next_request(key)
-        return ReconcilePlan(request=request, event=plan.event, again=plan.again)
+        return request or cache.running.next_request(key) or cache.holders.next_request(key)
 
-    def _of_workload(self, key: WorkloadKey, workload: Workload) -> ReconcilePlan:
-        """Return the plan that follows from a decision, from claims or from upkeep."""
-        decided = self._cache.scheduler.request_for(workload) or self._hold_to_claims(
-            key, workload
-        )
+    def _of_workload(self, key: WorkloadKey, workload: Workload) -> ApiRequest | None:
+        """Return the request that follows from a decision, from claims or from upkeep."""
         return (
-            ReconcilePlan(request=decided) if decided is not None else self._keep_up(key, workload)
+            self._cache.scheduler.request_for(workload)
+            or self._hold_to_claims(key, workload)
+            or self._keep_up(key, workload)
         )
 
     def _hold_to_claims(self, key: WorkloadKey, workload: Workload) -> ApiRequest | None:
@@ -183,8 +170,8 @@ class Reconciler:
             return counts
         return counts._replace(nodes=self._cache.fitting.of_admitted(workload))
 
-    def _keep_up(self, key: WorkloadKey, workload: Workload) -> ReconcilePlan:
-        """Return the plan that follows from the rules other than quota."""
+    def _keep_up(self, key: WorkloadKey, workload: Workload) -> ApiRequest | None:
+        """Return the request that follows from the rules other than quota."""
         cache, now = self._cache, self._clock.now()
         of_all = cache.configuration.settings.wait_for_pods_ready
         refusal = cache.refusals.of(key)
@@ -211,10 +198,12 @@ class Reconciler:
         )  # fmt: skip
         change = upkeep.next_change(workload, around)
         if change is None:
-            return ReconcilePlan(again=upkeep.next_due(workload, around))
-        return ReconcilePlan(
-            request=keeping.request_for(workload, change), event=keeping.event_of(workload, change)
-        )
+            self._draft.look_again_at(upkeep.next_due(workload, around))
+            return None
+        event = keeping.event_of(workload, change)
+        if event is not None:
+            self._draft.record(*event)
+        return keeping.request_for(workload, change)
 
 
 def _single(subject: Subject) -> views.Pod | None:

@@ -13,6 +13,7 @@ from admission.controller.condition_schedule import ConditionSchedule
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
 from admission.controller.queues.gpu_transformations import GpuTransformations
 from admission.controller.queues.workload_metrics import KueueMetrics
+from admission.controller.watched_owners.running_pods import RunningCharge
 from admission.controller.workloads import evictions, statuses
 from admission.controller.workloads.lost_hosts import LostHosts
 from admission.controller.writing import api_requests
@@ -99,6 +100,10 @@ class Scheduler:
         """Workloads that are to give surge quota back."""
         self._charged_again: dict[WorkloadKey, Mapping[str, int]] = {}
         """How many pods of each pod set are left out still, of Workloads that say more."""
+        self._running_charges: dict[WorkloadKey, RunningCharge] = {}
+        """Charges of running pods that are not written yet."""
+        self._without_room: set[WorkloadKey] = set()
+        """Workloads of which pods run again that there is no room for."""
         self._starting: set[WorkloadKey] = set()
         self._flow = flow
         self._events = events
@@ -178,8 +183,33 @@ class Scheduler:
         node_labels: dict[str, str],
         *,
         running: Mapping[str, int] | None = None,
+    ) -> None:
+        """Decide the charge of a Workload with running pods; see `running_pods.Ledger`."""
+        admit = self._charge_of_running(view, queue, node_labels, running)
+        charge = RunningCharge(view.metadata.resource_version, running, admit)
+        self._running_charges[view.key()] = charge
+
+    def on_node(
+        self, view: Workload, queue: str, node_labels: dict[str, str]
     ) -> decisions.Admit | None:
-        """Return the charge of a Workload with running pods; see `running_pods.Ledger`."""
+        """Return what is charged for pods on a node; see `running_pods.Ledger`."""
+        return self._charge_of_running(view, queue, node_labels, None)
+
+    def running_charge(
+        self, view: Workload, running: Mapping[str, int] | None
+    ) -> RunningCharge | None:
+        """Return the charge that was decided; see `running_pods.Ledger`."""
+        charge = self._running_charges.get(view.key())
+        decided_for = view.metadata.resource_version, running
+        return None if charge is None or charge[:2] != decided_for else charge
+
+    def _charge_of_running(
+        self,
+        view: Workload,
+        queue: str,
+        node_labels: dict[str, str],
+        running: Mapping[str, int] | None,
+    ) -> decisions.Admit | None:
         charged = self._running(view, queue, node_labels)
         if charged is None or charged.reservation is None:
             return None
@@ -384,7 +414,8 @@ class Scheduler:
         self._evicts.pop(key, None)
         self._preemptions.pop(key, None)
         self._charged_again.pop(key, None)
-        for keys in (self._take_backs, self._moved, self._surge_ends):
+        self._running_charges.pop(key, None)
+        for keys in (self._take_backs, self._moved, self._surge_ends, self._without_room):
             keys.discard(key)
         self._explainer.forget(key)
         self.lost_hosts.forget(key)
@@ -455,17 +486,17 @@ class Scheduler:
         self._put(key, replace(unpriced, reservation=replace(unpriced.reservation, surges=False)))
         return True
 
-    def charge_again(self, key: WorkloadKey, reclaimable: Mapping[str, int]) -> bool:
+    def charge_again(self, key: WorkloadKey, reclaimable: Mapping[str, int]) -> None:
         """Charge a Workload for pods that run again; see `running_pods.Ledger`."""
         unpriced = self._unpriced.get(key)
-        if unpriced is None or unpriced.reservation is None:
-            return False
-        charged = _reclaiming(unpriced, reclaimable)
-        if not self._state.fits_beside(self._prices.priced(charged)):
-            return False
+        charged = None
+        if unpriced is not None and unpriced.reservation is not None:
+            charged = _reclaiming(unpriced, reclaimable)
+        if charged is None or not self._state.fits_beside(self._prices.priced(charged)):
+            self._without_room.add(key)
+            return
         self._charged_again[key] = reclaimable
         self._put(key, charged)
-        return True
 
     def end_surge(self, key: WorkloadKey) -> None:
         """Decide that a Workload gives its surge quota back."""
@@ -545,12 +576,22 @@ class Scheduler:
         """Return the Workloads of which a decision is not written yet."""
         return {
             *self._admits, *self._evicts, *self._take_backs, *self._moved, *self._surge_ends,
-            *self._charged_again,
+            *self._charged_again, *self._without_room,
         }  # fmt: skip
 
     def preemption_of(self, key: WorkloadKey) -> decisions.Evict | None:
         """Return the last decision to evict a Workload for another one."""
         return self._preemptions.get(key)
+
+    def on_turn(self, workload: Workload) -> None:
+        """Decide about lost hosts of a Workload, unless something else was decided about it."""
+        key = workload.key()
+        decided = (
+            self._admits, self._evicts, self._take_backs, self._moved, self._surge_ends,
+            self._charged_again, self._without_room,
+        )  # fmt: skip
+        if not any(key in keys for keys in decided):
+            self.lost_hosts.decide(workload)
 
     def request_for(self, workload: Workload) -> ApiRequest | None:
         """Return the write of an open decision about a Workload."""
@@ -568,6 +609,12 @@ class Scheduler:
         if counts is not None:
             status = statuses.reclaim(counts)
             return api_requests.set_workload_status(workload, WritePurpose.RECLAIM_PODS, status)
+        if key in self._without_room:
+            text = added_conditions.PODS_RUN_AGAIN
+            status, announced = evictions.evict(workload, text, now), (events.evicted(*text),)
+            return api_requests.set_workload_status(
+                workload, WritePurpose.EVICT, status, announced
+            )
         if key in self._moved:
             status = statuses.move_to_quota(workload, now)
             return api_requests.set_workload_status(workload, WritePurpose.KEEP_UP, status)
@@ -577,7 +624,7 @@ class Scheduler:
             return api_requests.set_workload_status(
                 workload, WritePurpose.EVICT, status, announced
             )
-        admit = self._admits.get(key)
+        admit = None if key in self._running_charges else self._admits.get(key)
         if admit is not None:
             status = statuses.reserve(workload, admit, now)
             return api_requests.set_workload_status(workload, WritePurpose.RESERVE_QUOTA, status)
@@ -616,7 +663,10 @@ class Scheduler:
             return
         if operation is WritePurpose.CLEAR_RESERVATION and result is not Result.CONFLICT:
             self._take_backs.discard(key)
+        if operation is WritePurpose.CHARGE_RUNNING:
+            self._running_charges.pop(key, None)
         if operation is WritePurpose.EVICT:
+            self._without_room.discard(key)
             self._complete_eviction(key, outcome)
         is_admission = operation in {WritePurpose.RESERVE_QUOTA, WritePurpose.CHARGE_RUNNING}
         if not is_admission or key not in self._admits:

@@ -16,7 +16,7 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.topology import Topology
 from admission.objects.workload import Workload
-from admission.owners import batch_job, pod, ray_growth, row_owner, serving_group, train_job
+from admission.owners import batch_job, pod, serving_group
 from admission.owners.integrations import Kinds
 from admission.owners.serving import ServingKind
 
@@ -82,7 +82,7 @@ def rows(kinds: Kinds) -> dict[Resource, type[views.Object]]:
             owner_writes.resource_of(kind.kind): serving_group.ServingDocument
             for kind in _serving(kinds)
         },
-        **{resource: row_owner.RowDocument for kind in kinds.held for resource in kind.reads},
+        **{secondary.resource: secondary.document for secondary in kinds.secondaries},
     }
     return {resource: into for resource, into in document_types.items() if resource not in WATCHED}
 
@@ -97,8 +97,7 @@ def selectors(kinds: Kinds) -> dict[Resource, str]:
     return {
         resources.CHILD_JOBS: child_jobs.SELECTOR,
         resources.RELEASED_PODS: running_pods.SELECTOR,
-        resources.JOB_SETS_OF_TRAIN_JOBS: train_job.SELECTOR,
-        **ray_growth.SELECTORS,
+        **{secondary.resource: secondary.selector for secondary in kinds.secondaries},
         **{
             owner_writes.resource_of(integration.kind): integration.kind.selector
             for integration in kinds.integrations

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
+from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import prebuilt, workload
@@ -229,6 +230,10 @@ class Owner(Protocol):
         """Return it as an owner whose pods another controller makes while it runs, or None."""
         return None
 
+    def delegates(self) -> "Delegates | None":
+        """Return it as an owner whose pod templates stand in another object, or None."""
+        return None
+
 
 class Terminates(Protocol):
     """An owner that is deleted to stop it, and says why before."""
@@ -411,6 +416,49 @@ class Suspends(Protocol):
         ...
 
 
+class Delegates(Protocol):
+    """An owner whose pod templates stand in an object that its controller makes of it.
+
+    It has no pod sets while that object was not seen. It is held until then.
+    """
+
+    def marks_secondaries(self) -> bool:
+        """Return whether that object gets the label by which it is seen."""
+        ...
+
+    def lacks_secondary(self) -> Text:
+        """Return why there is no Workload for it though it waits."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secondary(Generic[View, Document]):
+    """Objects that the controller of an owner makes of it, and that tell of its pods.
+
+    The owner is their controller by reference. The controller of this program lists and watches
+    them, keeps what `read` returns, and reads the owner again when one of them changes.
+
+    Attributes:
+        resource: where they are.
+        selector: label selector of those that are made of owners of the kind.
+        document: type that they are decoded into.
+        read: returns what is kept of an object, from the object and what is kept of it so far;
+            with `is_replaced` also of the object before it. None for the first. Raises
+            ``msgspec.ValidationError`` where the object is not one of its kind.
+        joined: returns an owner with what is kept of its objects, which are in the order of their
+            names.
+        is_replaced: an owner has one such object at a time, and the last one counts until its
+            controller makes another, also when it is gone.
+    """
+
+    resource: Resource
+    selector: str
+    document: type[views.Object]
+    read: Callable[[Any, Any], views.Object]
+    joined: Callable[[View | Document, tuple[Any, ...]], Document]
+    is_replaced: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integration(Generic[View, Document]):
     """One kind of owner: how it is read, and what its Workload is made from.
@@ -429,6 +477,8 @@ class Integration(Generic[View, Document]):
         adopt: returns the changes with which a Workload becomes that of an owner that names it,
             from the owner, the same whole, and the Workload whole. None if the Workload asks for
             something else.
+        secondary: objects that its controller makes of it and that tell of its pods; None where
+            the owner says all by itself.
     """
 
     kind: Kind
@@ -438,3 +488,4 @@ class Integration(Generic[View, Document]):
     owner: Callable[[View], Owner]
     build: Callable[[View, Document, PriorityClasses, Iterable[str]], dict[str, Any]]
     adopt: Callable[[View, Document, Mapping[str, Any]], dict[str, Any] | None]
+    secondary: Secondary[View, Document] | None = None

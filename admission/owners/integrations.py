@@ -20,7 +20,7 @@ from admission.owners import (
     spark_application,
     train_job,
 )
-from admission.owners.framework import Integration
+from admission.owners.framework import Integration, Secondary
 from admission.owners.review import HeldKind
 from admission.owners.serving import ServingKind
 
@@ -40,6 +40,12 @@ class Kinds:
     integrations: tuple[Integration[Any, Any], ...]
     held: tuple[HeldKind, ...]
     serving: tuple[ServingKind, ...] = ()
+
+    @property
+    def secondaries(self) -> tuple[Secondary[Any, Any], ...]:
+        """What else the controller lists and watches to know the pods of owners."""
+        declared = (integration.secondary for integration in self.integrations)
+        return tuple(secondary for secondary in declared if secondary is not None)
 
     def owns(self, workload: Workload) -> bool:
         """Return whether a Workload was made for an owner of these kinds, or adopted by one."""
@@ -137,7 +143,7 @@ def _kinds(
         ),
         held=(
             batch_job_review.HELD,
-            *(ray_growth.held(row) if row.clusters else row_review.held(row) for row in rows),
+            *(row_review.held(row) for row in rows),
             *(_MODULES[module.kind].held(module) for module in modules),
         ),
         serving=serving_kinds,

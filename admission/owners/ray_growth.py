@@ -11,7 +11,7 @@ Differs: Kueue counts only the RayCluster that serves, and only with the autosca
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -24,23 +24,18 @@ from admission.kube.resources import Resource
 from admission.objects import owner_rows as rows
 from admission.objects import views
 from admission.objects.owner_rows import Row
-from admission.owners import row_owner, row_review
-from admission.owners.framework import Integration
-from admission.owners.review import HeldKind
+from admission.owners import row_owner
+from admission.owners.framework import Integration, Secondary
 from admission.owners.row_owner import RowOwner, RowView
 
 _MADE_OF: Final = "ray.io/originated-from-crd"
 """On what KubeRay makes: the kind of that of which it was made."""
 
-CLUSTERS: Final[Mapping[str, Resource]] = {
+_CLUSTERS: Final[Mapping[str, Resource]] = {
     "RayJob": resources.CLUSTERS_OF_RAY_JOBS,
     "RayService": resources.CLUSTERS_OF_RAY_SERVICES,
 }
 """Where the RayClusters are that were made of owners of a kind."""
-
-SELECTORS: Final[Mapping[Resource, str]] = {
-    resource: f"{_MADE_OF}={kind}" for kind, resource in CLUSTERS.items()
-}
 
 
 class Cluster(views.Object, frozen=True, kw_only=True):
@@ -59,8 +54,8 @@ class RayDocument(row_owner.RowDocument, frozen=True, kw_only=True):
     clusters: tuple[Cluster, ...] = msgspec.field(name=names.MADE_FOR, default=())
 
 
-def cluster(document_: row_owner.RowDocument) -> Cluster:
-    """Return what is read of a RayCluster.
+def _cluster(document_: row_owner.RowDocument, before: Cluster | None) -> Cluster:  # noqa: ARG001
+    """Return what is read of a RayCluster, whatever it was before.
 
     Raises:
         msgspec.ValidationError: it does not have what a RayCluster has.
@@ -72,6 +67,13 @@ def cluster(document_: row_owner.RowDocument) -> Cluster:
     return Cluster(metadata=document_.metadata, sizes=sizes)
 
 
+def _joined(owner: row_owner.RowDocument | RowView, clusters: tuple[Cluster, ...]) -> RayDocument:
+    """Return an owner with the RayClusters that it controls."""
+    document = row_owner.document_of(owner)
+    assert isinstance(document, RayDocument)
+    return msgspec.structs.replace(document, clusters=clusters)
+
+
 def _in_use(row: Row, document_: row_owner.RowDocument) -> Iterator[Cluster]:
     """Yield the RayClusters that count: anybody can make one that names an owner.
 
@@ -79,7 +81,7 @@ def _in_use(row: Row, document_: row_owner.RowDocument) -> Iterator[Cluster]:
     """
     assert isinstance(document_, RayDocument)
     named = [rows.value_at(document_.content, path) for path in row.clusters]
-    for cluster_ in sorted(document_.clusters, key=lambda cluster: cluster.metadata.name):
+    for cluster_ in document_.clusters:
         if cluster_.metadata.name in named:
             yield cluster_
 
@@ -131,9 +133,11 @@ def integration(row: Row) -> Integration[RowView, RayDocument]:
         owner=partial(RayOwner, row),
         build=partial(row_owner.build, row),
         adopt=partial(row_owner.adopt, row),
+        secondary=Secondary(
+            resource=_CLUSTERS[row.kind],
+            selector=f"{_MADE_OF}={row.kind}",
+            document=row_owner.RowDocument,
+            read=_cluster,
+            joined=_joined,
+        ),
     )
-
-
-def held(row: Row) -> HeldKind:
-    """Return the kind of a row, as reviews serve it."""
-    return replace(row_review.held(row), reads=(CLUSTERS[row.kind],))

@@ -14,7 +14,6 @@ import msgspec
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
-from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.reviewed_pod import ReviewedPod
 from admission.owners import prebuilt
@@ -190,7 +189,6 @@ class HeldKind:
             its own controller sees to that.
         changes: members of its spec in which the controller changes something; empty where
             policies say it otherwise.
-        reads: what else the controller lists and watches for it.
         tells_start: whether the controller writes on it what its admission gave its pods when it
             starts it; who starts it otherwise is told from that.
     """
@@ -202,7 +200,6 @@ class HeldKind:
     framework: str
     holds_children: bool = False
     changes: tuple[str, ...] = ()
-    reads: tuple[Resource, ...] = ()
     tells_start: bool = True
 
     @property

@@ -141,6 +141,11 @@ class RowView(views.Object, frozen=True, kw_only=True):
         return tuple(filter(None, workloads))
 
 
+def document_of(owner: RowDocument | RowView) -> RowDocument:
+    """Return an owner whole."""
+    return owner.document if isinstance(owner, RowView) else owner
+
+
 def kind_of(row: Row) -> Kind:
     """Return the kind of a row."""
     return Kind(

@@ -16,23 +16,22 @@ import msgspec
 from typing_extensions import override
 
 from admission.base import names, patches
+from admission.base.conditions import Text
 from admission.base.fielderrors import FieldPath
 from admission.base.patches import Operation
 from admission.kube import resources
 from admission.objects import owner_rows as rows
-from admission.objects import pod_templates, reviewed_pod
+from admission.objects import pod_templates, reviewed_pod, views
 from admission.objects.owner_rows import Row
 from admission.objects.workload import Workload
 from admission.owners import injection, review, row_owner, row_review
-from admission.owners.framework import Integration, Kind
+from admission.owners.framework import Delegates, Integration, Kind, Secondary
 from admission.owners.injection import Injection
 from admission.owners.review import Beside, HeldKind, Template
 from admission.owners.row_owner import OwnerPodSet, RowOwner, RowView
+from admission.reasons import added_conditions
 
 KIND: Final[Kind] = row_owner.kind_of(rows.TRAIN_JOB)
-SELECTOR: Final = f"{names.MADE_FOR}={KIND.name}"
-"""JobSets that the trainer has made of TrainJobs with a queue."""
-
 _PATCHES: Final = FieldPath.of("spec", "runtimePatches")
 _REPLICATED_JOBS: Final = "trainingRuntimeSpec.template.spec.replicatedJobs[*]"
 _TRAINER: Final = FieldPath.of("spec", "trainer")
@@ -117,17 +116,49 @@ def _given(spec: Mapping[str, Any]) -> dict[str, rows.Given]:
 # ---------------------------------------------------------------------------- what the JobSet says
 
 
-def is_marked(job_set: Mapping[str, Any]) -> bool:
+class JobSet(views.Object, frozen=True, kw_only=True):
+    """The JobSet that the trainer has made of a TrainJob.
+
+    Attributes:
+        spec: as last seen.
+        plain: as last seen before an admission added anything; None if not seen.
+    """
+
+    spec: dict[str, Any]
+    plain: dict[str, Any] | None
+
+
+def _job_set(document_: row_owner.RowDocument, before: JobSet | None) -> JobSet:
+    """Return what is read of a JobSet, after what was read of it or of the one before it."""
+    spec = document_.spec
+    plain_before = None if before is None else before.plain
+    plain = plain_before if _is_marked(spec) else spec
+    return JobSet(metadata=document_.metadata, spec=spec, plain=plain)
+
+
+def _joined(
+    owner: row_owner.RowDocument | RowView, job_sets: tuple[JobSet, ...]
+) -> TrainJobDocument:
+    """Return a TrainJob with the JobSet that was made of it as it is.
+
+    After a restore the JobSet has what the last admission gave until the trainer has changed it;
+    so long that of before the admission counts.
+    """
+    document = row_owner.document_of(owner)
+    assert isinstance(document, TrainJobDocument)
+    for job_set in job_sets:
+        is_behind = _is_marked(job_set.spec) and not _given(document.spec)
+        spec = job_set.plain if is_behind else job_set.spec
+        document = msgspec.structs.replace(document, made=spec)
+    return document
+
+
+def _is_marked(job_set: Mapping[str, Any]) -> bool:
     """Return whether the spec of a JobSet has what an admission gave."""
     return any(
         names.WORKLOAD_ANNOTATION in member_.value
         for member_ in rows.find(job_set, f"replicatedJobs[*].{_MARK}")
     )
-
-
-def is_given(document_: row_owner.RowDocument) -> bool:
-    """Return whether a TrainJob has what an admission gives."""
-    return bool(_given(document_.spec))
 
 
 def read(row: Row, document_: TrainJobDocument | RowView) -> RowView:
@@ -154,12 +185,20 @@ def read(row: Row, document_: TrainJobDocument | RowView) -> RowView:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainJobOwner(RowOwner):
+class TrainJobOwner(RowOwner, Delegates):
     """A TrainJob with a queue."""
 
-    def is_labelling(self) -> bool:
-        """Return whether it tells the trainer to give its JobSet the label by which we see it."""
+    @override
+    def delegates(self) -> Delegates | None:
+        return self
+
+    @override
+    def marks_secondaries(self) -> bool:
         return _labels(self.view.document.spec)
+
+    @override
+    def lacks_secondary(self) -> Text:
+        return added_conditions.JOB_SET_MISSING
 
     @override
     def start(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
@@ -202,6 +241,14 @@ def integration(row: Row) -> Integration[RowView, TrainJobDocument]:
         owner=partial(TrainJobOwner, row),
         build=partial(row_owner.build, row),
         adopt=partial(row_owner.adopt, row),
+        secondary=Secondary(
+            resource=resources.JOB_SETS_OF_TRAIN_JOBS,
+            selector=f"{names.MADE_FOR}={KIND.name}",
+            document=row_owner.RowDocument,
+            read=_job_set,
+            joined=_joined,
+            is_replaced=True,
+        ),
     )
 
 
@@ -271,5 +318,4 @@ def held(row: Row) -> HeldKind:
         makers=row.makers,
         framework=row.framework,
         changes=("suspend", "runtimePatches"),
-        reads=(resources.JOB_SETS_OF_TRAIN_JOBS,),
     )

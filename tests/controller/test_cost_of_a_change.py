@@ -26,7 +26,7 @@ from tests.builders.queues import (
 )
 from tests.builders.workloads import make_pod_set, make_workload
 from tests.controller.steps import Steps
-from tests.controller.world import WATCHED, World
+from tests.controller.world import WATCHED, CountedWorld, World
 from tests.controlplane.nodes import make_gpu_node
 
 _MARGIN = 900
@@ -69,7 +69,7 @@ LARGE_WITH_MORE_QUEUES = Size(queues=1_000, waiting=1_000)
 @cache
 def world_of(size: Size) -> World:
     """A cluster at rest: everything waits, and nothing is left to be written."""
-    world = World()
+    world = CountedWorld()
     world.add(make_flavor("a100"), make_flavor("near"), make_flavor("unused"))
     world.add(make_check("budget"))
     if size.guarded:

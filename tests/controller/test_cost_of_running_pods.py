@@ -14,6 +14,7 @@ from admission.base import names
 from admission.base.names import WorkloadKey
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller.devices.lost_nodes import LostNodes
+from admission.controller.plans import PlanDraft
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.kube import resources
 from admission.objects import views
@@ -81,7 +82,7 @@ class Running:
         workloads.get.return_value = None
         self.pods = RunningPods(
             ledger, configuration, inventory, self.clock, MagicMock(), GpuConfiguration(),
-            lambda _: None, workloads,
+            lambda _: None, workloads, PlanDraft(),
         )  # fmt: skip
         if are_workloads_listed:
             self.pods.workloads_listed()

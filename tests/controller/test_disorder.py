@@ -490,13 +490,13 @@ def test_nothing_is_left_of_pods_that_are_gone(monkeypatch: pytest.MonkeyPatch) 
     world.add_pod("classless", labels={names.PRIORITY_CLASS_LABEL: "none"})
     world.pass_time(5)
     assert world.core._flow._refusals
-    assert world.core._pods._stuck
+    assert world.core._plans.waiting_for
     world.delete_pod("refused")
     world.delete_pod("classless")
     world.pass_time(90)
 
     assert not world.core._flow._refusals
-    assert not world.core._pods._stuck
+    assert not world.core._plans.waiting_for
 
 
 def test_nothing_is_left_of_queues_whose_workloads_are_gone() -> None:

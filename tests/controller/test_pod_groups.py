@@ -879,7 +879,8 @@ def test_nothing_is_left_of_groups_that_are_gone() -> None:
     groups = world.core._pods.groups
     index = groups.members
     left = [
-        groups._stuck, groups._marked, groups._deleting, groups._deleted, groups._events._said,
+        world.core._plans.waiting_for, groups._marked, groups._deleting, groups._deleted,
+        groups._events._said,
         index._members, index._groups, index._owners, index._documents, index._departed,
     ]  # fmt: skip
     assert not any(left), left

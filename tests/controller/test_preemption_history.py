@@ -135,10 +135,10 @@ def test_each_pod_follows_one_that_went_in_the_order_of_their_creation():
     for name, day in (("b", 2), ("a", 3), ("c", 1), ("d", 2)):
         found.on_update(preempted(name, created=CREATED.replace("2026", f"{2020 + day}")))
 
-    taken = [of(found.inherited(key(f"new-{index}"), "rs")) for index in range(5)]
+    taken = [of(found.promise(key(f"new-{index}"), "rs")) for index in range(5)]
 
     assert taken == ["uid-c", "uid-b", "uid-d", "uid-a", ""]
-    assert of(found.inherited(key("new-1"), "rs")) == "uid-b"  # asked again
+    assert of(found.promise(key("new-1"), "rs")) == "uid-b"  # asked again
 
 
 def test_a_pod_follows_none_that_stays_nor_one_of_another_controller():
@@ -146,10 +146,10 @@ def test_a_pod_follows_none_that_stays_nor_one_of_another_controller():
     found = Predecessors(FakeClock(), lambda one: one not in stays)
     found.on_update(preempted("b"))
 
-    assert found.inherited(key("new"), "rs") == ""
+    assert found.promise(key("new"), "rs") == ""
     stays.clear()
-    assert found.inherited(key("new"), "other") == ""
-    assert of(found.inherited(key("new"), "rs")) == "uid-b"
+    assert found.promise(key("new"), "other") == ""
+    assert of(found.promise(key("new"), "rs")) == "uid-b"
 
 
 def test_a_new_leader_sees_who_was_followed_already():
@@ -160,7 +160,7 @@ def test_a_new_leader_sees_who_was_followed_already():
         found = Predecessors(FakeClock(), lambda one: one == key("a"))
         for one in seen:
             found.on_update(one)
-        assert found.inherited(key("new"), "rs") == ""
+        assert found.promise(key("new"), "rs") == ""
 
 
 def test_a_predecessor_that_is_gone_is_remembered_for_an_hour():
@@ -171,9 +171,9 @@ def test_a_predecessor_that_is_gone_is_remembered_for_an_hour():
         found.on_delete(preempted(name))
 
     clock.advance(KEEPS.total_seconds() - 1)
-    assert of(found.inherited(key("new"), "rs")) == "uid-a"
+    assert of(found.promise(key("new"), "rs")) == "uid-a"
     clock.advance(1)
-    assert found.inherited(key("late"), "rs") == ""
+    assert found.promise(key("late"), "rs") == ""
 
     found.on_update(preempted("c"))
     found.on_delete(preempted("c"))
@@ -183,29 +183,29 @@ def test_a_predecessor_that_is_gone_is_remembered_for_an_hour():
 def test_what_was_promised_to_a_pod_that_went_is_anothers():
     found = Predecessors(FakeClock(), lambda _: True)
     found.on_update(preempted("a"))
-    assert of(found.inherited(key("new"), "rs")) == "uid-a"
-    assert found.inherited(key("other"), "rs") == ""
+    assert of(found.promise(key("new"), "rs")) == "uid-a"
+    assert found.promise(key("other"), "rs") == ""
 
     found.forget_pod(key("new"))
 
-    assert of(found.inherited(key("other"), "rs")) == "uid-a"
+    assert of(found.promise(key("other"), "rs")) == "uid-a"
 
 
 def test_a_pod_that_succeeded_has_nobody_who_follows_it():
     found = Predecessors(FakeClock(), lambda _: True)
     found.on_update(preempted("a"))
     found.on_update(preempted("a", ended="Succeeded"))
-    assert found.inherited(key("new"), "rs") == ""
+    assert found.promise(key("new"), "rs") == ""
 
     found.on_update(preempted("b", ended="OwnerNotFound"))
-    assert of(found.inherited(key("new"), "rs")) == "uid-b"
+    assert of(found.promise(key("new"), "rs")) == "uid-b"
 
 
 def test_nothing_is_left_of_those_who_are_gone():
     found = Predecessors(FakeClock(), lambda _: True)
     first = preempted("a")
     found.on_update(first)
-    text = found.inherited(key("b"), "rs")
+    text = found.promise(key("b"), "rs")
     heir = preempted("b", took_over=text)
     found.on_update(heir)
     found.on_delete(first)

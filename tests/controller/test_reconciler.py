@@ -6,7 +6,7 @@ import pytest
 
 from admission.base import patches
 from admission.base.names import WorkloadKey
-from admission.controller.reconciler import ReconcilePlan
+from admission.controller.plans import ReconcilePlan
 from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from tests.builders.workloads import make_workload
@@ -80,8 +80,7 @@ def test_a_plan_carries_the_event_that_is_recorded_with_its_request() -> None:
     plan = plan_of(world, WorkloadKey("ml", "train"))
     assert plan.request is not None
     assert plan.request.operation is WritePurpose.EVICT
-    assert plan.event is not None
-    regarding, event = plan.event
+    ((regarding, event),) = plan.events
     assert (regarding["name"], event.reason) == ("train", "EvictedDueToDeactivated")
 
 

@@ -43,7 +43,7 @@ from tests.builders.queues import (
     reviewed,
 )
 from tests.clocks import FakeClock
-from tests.controller import preconditions
+from tests.controller import preconditions, purity
 
 _CRDS = crds.documents()
 _PRODUCTS = catalogue.load()
@@ -102,9 +102,15 @@ class RecordedEvents:
 
 
 class World:
-    """Store, core and clock. `settle` lets everything happen that can happen now."""
+    """Store, core and clock. `settle` lets everything happen that can happen now.
+
+    Attributes:
+        leads: whether the core leads from the beginning.
+        checks_plans: whether each plan is derived twice, see `purity`; not where calls count.
+    """
 
     leads = True
+    checks_plans = True
 
     def __init__(
         self,
@@ -150,6 +156,8 @@ class World:
             rules=replace(rules, device_classes=device_classes or {}),
             namespaces=namespaces,
         )
+        if self.checks_plans:
+            purity.guard(self.core)
         if self.leads:
             self.core.receive(core.LeaderStarted())
 
@@ -334,9 +342,15 @@ class World:
         return status
 
 
-def ready_world(quota: int = 4, **more: Any) -> World:
+class CountedWorld(World):
+    """A world in which a test counts calls, so that nothing is done twice."""
+
+    checks_plans = False
+
+
+def ready_world(quota: int = 4, world_type: type[World] = World, **more: Any) -> World:
     """One team, one queue, one flavor; ``more`` is for the `World`."""
-    world = World(**more)
+    world = world_type(**more)
     world.add(make_namespace(), make_flavor(), make_cluster_queue(quota=quota), make_local_queue())
     world.settle()
     return world

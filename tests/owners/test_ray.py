@@ -11,6 +11,7 @@ from admission.objects import owner_rows
 from admission.objects.owner_rows import Row
 from admission.objects.workload import Workload
 from admission.owners import integrations, ray_growth, row_owner, slices
+from admission.owners.framework import Secondary
 from admission.owners.workload import PriorityClasses
 from tests.owners import samples
 
@@ -61,15 +62,25 @@ def cluster(name: str, workers: int, generation: int = 1) -> ray_growth.Cluster:
             "workerGroupSpecs": [{**group, "groupName": one} for one in WORKERS.values()],
         },
     }
-    return ray_growth.cluster(msgspec.convert(found, row_owner.RowDocument))
+    document = msgspec.convert(found, row_owner.RowDocument)
+    read = declared(ROWS["RayJob"]).read(document, None)
+    assert isinstance(read, ray_growth.Cluster)
+    return read
+
+
+def declared(row: Row) -> Secondary[row_owner.RowView, ray_growth.RayDocument]:
+    """The RayClusters that KubeRay makes of owners of a kind."""
+    secondary = ray_growth.integration(row).secondary
+    assert secondary is not None
+    return secondary
 
 
 def owner_of(
     row: Row, document: dict[str, Any], *clusters: ray_growth.Cluster
 ) -> ray_growth.RayOwner:
-    found = msgspec.convert(document, ray_growth.RayDocument)
-    found = msgspec.structs.replace(found, clusters=clusters)
-    return ray_growth.RayOwner(row, ray_growth.read(row, found))
+    owner = msgspec.convert(document, ray_growth.RayDocument)
+    by_name = tuple(sorted(clusters, key=lambda cluster: cluster.metadata.name))
+    return ray_growth.RayOwner(row, ray_growth.read(row, declared(row).joined(owner, by_name)))
 
 
 def workload(owner: ray_growth.RayOwner) -> Workload:

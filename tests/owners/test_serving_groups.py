@@ -8,6 +8,7 @@ import pytest
 
 from admission.base import names
 from admission.base.names import WorkloadKey
+from admission.controller.plans import PlanDraft
 from admission.controller.watched_owners.serving_groups import ServingGroups
 from admission.kube.reflector import Replaced, Upserted
 from admission.objects import views
@@ -107,7 +108,7 @@ def test_an_owner_of_another_shape_is_read_as_if_it_said_nothing() -> None:
 
 def test_an_owner_with_very_many_replicas_costs_nothing_until_their_pods_are_there() -> None:
     looked_at: set[WorkloadKey] = set()
-    made = ServingGroups((LEADER_WORKER_SET,), looked_at.update)
+    made = ServingGroups((LEADER_WORKER_SET,), looked_at.update, PlanDraft())
     (informer,) = made.informers.values()
     many = owner(replicas=2**31 - 1)
     labels = {
@@ -132,7 +133,7 @@ def test_an_owner_with_very_many_replicas_costs_nothing_until_their_pods_are_the
 
 
 def test_pods_are_left_once_all_owners_are_known_and_theirs_is_not_there() -> None:
-    made = ServingGroups((STATEFUL_SET,), lambda _: None)
+    made = ServingGroups((STATEFUL_SET,), lambda _: None, PlanDraft())
     (informer,) = made.informers.values()
     member = pod(annotations={names.POD_SUSPENDING_PARENT: STATEFUL_SET.parent})
     former, anew = owner(), msgspec.convert({"metadata": {**SET, "uid": "set-2"}}, ServingDocument)

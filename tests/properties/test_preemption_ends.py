@@ -166,7 +166,7 @@ class Site:
             eviction=None, created_us=at(self.second),
         )  # fmt: skip
         annotations = {names.POD_CONTROLLER: controller}
-        inherited = self.predecessors.inherited(value.key, controller)
+        inherited = self.predecessors.promise(value.key, controller)
         assert inherited or not knows
         if inherited:
             annotations[names.PREEMPTED_BY] = inherited

@@ -15,6 +15,7 @@ from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
+from admission.controller.plans import PlanDraft
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.objects import condition_list, views
@@ -32,15 +33,17 @@ class Brake:
     again stops nothing. Those that wait go in the order in which they came.
     """
 
-    def __init__(self, clock: Clock, per_minute: int, namespace: str) -> None:
+    def __init__(self, clock: Clock, draft: PlanDraft, per_minute: int, namespace: str) -> None:
         """Allows nothing until `lead`.
 
         Args:
             clock: source of time.
+            draft: of the plan that is being derived.
             per_minute: stops allowed in a minute; 0 for any number.
             namespace: namespace of the installation; its annotation allows stops.
         """
         self._clock = clock
+        self._draft = draft
         self._most = per_minute
         self._namespace = namespace
         self._step_us = _MINUTE_US // per_minute if per_minute else 0
@@ -74,19 +77,36 @@ class Brake:
             workload: its Workload; None where there is none.
         """
         if not self._most or not has_worked(owner) or _is_ordered(workload):
-            return self._let(key)
+            self._draft.note(self._let, key)
+            return False
         if self._granted.get(key) == owner.metadata.uid:
             return False
+        if self._is_open():
+            self._draft.note(self._grant, key, owner.metadata.uid)
+            return False
+        free = self._free()
+        is_last = key not in self._held and len(self._held) < free
+        if not is_last and key not in islice(self._held, free):
+            self._draft.note(self._hold, key)
+            return True
+        self._draft.note(self._pay)
+        self._draft.note(self._grant, key, owner.metadata.uid)
+        return False
+
+    def _hold(self, key: WorkloadKey) -> None:
+        """Take that an owner is held back, behind those that are already."""
         self._held.setdefault(key)
-        if not self._is_open():
-            free = self._free()
-            if key not in islice(self._held, free):
-                metrics.STOPS_HELD_BACK.set(len(self._held))
-                return True
-            full_us = self._now_us() - self._most * self._step_us
-            self._empty_us = max(self._empty_us, full_us) + self._step_us
-        self._granted[key] = owner.metadata.uid
-        return self._let(key)
+        metrics.STOPS_HELD_BACK.set(len(self._held))
+
+    def _pay(self) -> None:
+        """Take that one of the stops is used that are allowed now."""
+        full_us = self._now_us() - self._most * self._step_us
+        self._empty_us = max(self._empty_us, full_us) + self._step_us
+
+    def _grant(self, key: WorkloadKey, uid: str) -> None:
+        """Take that an owner may be stopped."""
+        self._granted[key] = uid
+        self._let(key)
 
     def forget(self, key: WorkloadKey) -> None:
         """Take that the owner of a key is not to be stopped, or is gone."""
@@ -126,11 +146,10 @@ class Brake:
             return None
         return api_requests.set_workload_status(workload, WritePurpose.KEEP_UP, changes)
 
-    def _let(self, key: WorkloadKey) -> bool:
+    def _let(self, key: WorkloadKey) -> None:
         if key in self._held:
             del self._held[key]
             metrics.STOPS_HELD_BACK.set(len(self._held))
-        return False
 
     def _is_open(self) -> bool:
         """Return whether an administrator lets everything go now."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 from admission.base import conditions, events, names, patches
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
+from admission.controller.plans import PlanDraft
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.object_cache import ObjectCache
 from admission.controller.watched_owners import owner_events, owner_requests
@@ -47,6 +48,7 @@ class ChildJobs:
         configuration: WatchedConfiguration,
         events: Events,
         look_at: Callable[[Iterable[WorkloadKey]], None],
+        draft: PlanDraft,
     ) -> None:
         """Prepare an empty index.
 
@@ -56,7 +58,9 @@ class ChildJobs:
             configuration: tells which namespaces are managed.
             events: takes events about the Jobs.
             look_at: is told which Jobs to look at again.
+            draft: of the plan that is being derived.
         """
+        self._draft = draft
         self._index = index
         self._workloads = workloads
         self._configuration = configuration
@@ -125,7 +129,7 @@ class ChildJobs:
             if owner is None or key in self._asked:
                 return self._let_go(key, job)
             return _read_parent(key, owner)
-        self._asked.discard(key)
+        self._draft.note(self._asked.discard, key)
         return self._with_ancestor(key, job, self._workload_of(ancestor))
 
     def _with_ancestor(

@@ -14,6 +14,7 @@ from admission.base import events, names
 from admission.base.clock import Clock
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.base.tables import Table
+from admission.controller.plans import PlanDraft
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing import informers
 from admission.controller.watched_owners import owner_requests
@@ -57,6 +58,10 @@ class _ClaimHolder:
     pod: views.Pod | None = None
     is_settled: bool = False
 
+    def settle(self, is_settled: bool) -> None:  # an argument of a note
+        """Take whether nothing is to be done about it."""
+        self.is_settled = is_settled
+
 
 class ClaimHolders:
     """Pods that hold GPUs by claim, by UID, and what is to be done about those not charged."""
@@ -67,6 +72,7 @@ class ClaimHolders:
         running: RunningPods,
         brake: Brake,
         clock: Clock,
+        draft: PlanDraft,
         look_at: Callable[[Iterable[WorkloadKey]], None],
     ) -> None:
         """Prepare an empty index.
@@ -76,12 +82,14 @@ class ClaimHolders:
             running: knows the pods that are watched.
             brake: says when a pod may be stopped.
             clock: source of time.
+            draft: of the plan that is being derived.
             look_at: is told which keys have something to be written.
         """
         self._configuration = configuration
         self._running = running
         self._brake = brake
         self._clock = clock
+        self._draft = draft
         self._look_at = look_at
         self._holders: Table[str, _ClaimHolder] = Table()
         self._in = self._holders.index(lambda _, holder: (holder.key.namespace,))
@@ -168,8 +176,9 @@ class ClaimHolders:
             return None
         enforced = self._configuration.enforces(namespace)
         if holder.pod is None:
-            holder.is_settled = self._running.has(uid)
-            if holder.is_settled or not (enforced or self._configuration.has_queues(namespace)):
+            is_settled = self._running.has(uid)
+            self._draft.note(holder.settle, is_settled)
+            if is_settled or not (enforced or self._configuration.has_queues(namespace)):
                 return None
             sought = views.ObjectMeta(namespace=namespace, name=holder.name, uid=uid)
             return api_requests.read(
@@ -184,7 +193,7 @@ class ClaimHolders:
             )  # fmt: skip
         if enforced and not holder.pod.metadata.deletion_timestamp:
             return self._stop(holder.key, holder.pod)
-        holder.is_settled = _is_ours(holder.pod)
+        self._draft.note(holder.settle, _is_ours(holder.pod))
         return None
 
     def _stop(self, key: WorkloadKey, pod: views.Pod) -> ApiRequest | None:

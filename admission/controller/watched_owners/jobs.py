@@ -7,6 +7,7 @@ from typing_extensions import override
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
+from admission.controller.plans import PlanDraft
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners.child_jobs import ChildJobs
@@ -14,7 +15,6 @@ from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.api_requests import ApiRequest, RequestResult
-from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
 from admission.objects import batch, views
 from admission.owners import batch_job
@@ -35,7 +35,7 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
         running: RunningPods,
-        queue: WorkQueue,
+        draft: PlanDraft,
     ) -> None:
         """Prepare an empty index; see `Owners`.
 
@@ -46,12 +46,12 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
             clock: source of time.
             look_at: is told which Workloads to look at again.
             running: is told which Jobs run.
-            queue: says when to look at a Workload again.
+            draft: of the plan that is being derived.
         """
         super().__init__(
-            batch_job.INTEGRATION, workloads, configuration, events, clock, look_at, running, queue
+            batch_job.INTEGRATION, workloads, configuration, events, clock, look_at, running, draft
         )
-        self.children = ChildJobs(self.index, workloads, configuration, events, look_at)
+        self.children = ChildJobs(self.index, workloads, configuration, events, look_at, draft)
         children = Informer("Job", self.children.on_update, self.children.on_delete)
         self.informers = {**self.informers, resources.CHILD_JOBS: children}
 

@@ -16,6 +16,7 @@ from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.controller.devices.capacity import is_gpu
 from admission.controller.devices.fitting import Fitting
+from admission.controller.plans import PlanDraft
 from admission.controller.queues import affected_workloads
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.watched_owners import brake, owner_requests
@@ -29,7 +30,6 @@ from admission.controller.writing.api_requests import (
     Result,
     WritePurpose,
 )
-from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
 from admission.objects import condition_list, execution_times, run_times, views
 from admission.objects.workload import Workload
@@ -51,7 +51,7 @@ class Notices:
         workloads: WorkloadIndex,
         configuration: WatchedConfiguration,
         running: RunningPods,
-        queue: WorkQueue,
+        draft: PlanDraft,
         clock: Clock,
         fitting: Fitting,
         preemptors_of: Callable[[WorkloadKey], Sequence[tuple[WorkloadKey, str]]],
@@ -62,7 +62,7 @@ class Notices:
             workloads: all Workloads.
             configuration: queues as last seen.
             running: the pods that run.
-            queue: says when to look at a Workload again.
+            draft: of the plan that is being derived.
             clock: source of time.
             fitting: tells of pods that no node can take.
             preemptors_of: returns the Workloads for which one was evicted last, or may have been,
@@ -71,7 +71,7 @@ class Notices:
         self._workloads = workloads
         self._configuration = configuration
         self._running = running
-        self._queue = queue
+        self._draft = draft
         self._clock = clock
         self._fitting = fitting
         self._preemptors_of = preemptors_of
@@ -107,19 +107,17 @@ class Notices:
         end = end if limit is None else min(end, limit)
         return end if end > self._clock.now() else None
 
-    def holds(self, key: WorkloadKey, owner: Owner, workload: Workload | None) -> datetime | None:
+    def holds(self, owner: Owner, workload: Workload | None) -> datetime | None:
         """Return until when an owner may not be stopped; it is looked at again then.
 
         Args:
-            key: of its Workload.
             owner: what is to be stopped. A pod that is not bound has nothing to save.
             workload: its Workload; None where there is none.
         """
         if workload is None or not brake.has_worked(owner.view):
             return None
         end = self.end(workload)
-        if end is not None:
-            self._queue.add_at(key, end, self._clock.now())
+        self._draft.look_again_at(end)
         return end
 
     def next_request(

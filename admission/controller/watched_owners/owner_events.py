@@ -10,6 +10,7 @@ from admission.base import conditions, events, names
 from admission.base.conditions import Text
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
+from admission.controller.plans import PlanDraft
 from admission.controller.workloads import checks
 from admission.controller.workloads.checks import CheckStateName
 from admission.controller.writing import api_requests
@@ -41,9 +42,17 @@ _LASTING: Final = (
 class OwnerEvents:
     """Reports an action once, and a lasting state each time that its text changes."""
 
-    def __init__(self, events: Events, resource: Resource) -> None:
+    def __init__(self, events: Events, resource: Resource, draft: PlanDraft) -> None:
+        """Prepare.
+
+        Args:
+            events: takes events about actions.
+            resource: of the owners.
+            draft: takes events about lasting states, of the plan that is being derived.
+        """
         self._events = events
         self._resource = resource
+        self._draft = draft
         self._said: dict[tuple[WorkloadKey, str], Event] = {}
 
     def done(self, owner: views.Object | None, request: ApiRequest) -> None:
@@ -69,10 +78,13 @@ class OwnerEvents:
         text = kueue.priority_class_not_found(kind, name)
         self._tell_change(key, owner, text.reason, events.warning(*text))
 
-    def lacks_workload(self, key: WorkloadKey, owner: views.Object, why: Text | None) -> None:
-        """Tell that the Workload is not there that an owner names; None when it is."""
-        event = None if why is None else events.warning(*why)
-        self._tell_change(key, owner, conditions.PREBUILT_NOT_FOUND, event)
+    def lacks_workload(self, key: WorkloadKey, owner: views.Object, why: Text) -> None:
+        """Tell that the Workload is not there that an owner names."""
+        self._tell_change(key, owner, conditions.PREBUILT_NOT_FOUND, events.warning(*why))
+
+    def has_workload(self, key: WorkloadKey) -> None:
+        """Take that the Workload is there that an owner names."""
+        self._remember(key, conditions.PREBUILT_NOT_FOUND, None)
 
     def lacks_pods(self, key: WorkloadKey, owner: views.Object, why: Text) -> None:
         """Tell why there is no Workload for the pods of an owner."""
@@ -106,12 +118,19 @@ class OwnerEvents:
     def _tell_change(
         self, key: WorkloadKey, owner: views.Object, reason: str, event: Event | None
     ) -> None:
-        told_before = self._said.pop((key, reason), None)
-        if event is None:
+        told_before = self._said.get((key, reason))
+        if event == told_before:
             return
-        self._said[key, reason] = event
-        if event != told_before:
-            self._events.event(api_requests.reference(self._resource, owner.metadata), event)
+        self._draft.note(self._remember, key, reason, event)
+        if event is not None:
+            self._draft.record(api_requests.reference(self._resource, owner.metadata), event)
+
+    def _remember(self, key: WorkloadKey, reason: str, event: Event | None) -> None:
+        """Take what was told last; None for nothing."""
+        if event is None:
+            self._said.pop((key, reason), None)
+        else:
+            self._said[key, reason] = event
 
 
 def followed(owner: Owner, workload: Workload, *, lacks_class: bool) -> Iterator[Event]:

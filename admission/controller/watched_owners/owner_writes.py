@@ -18,15 +18,16 @@ from admission.base.names import (
     PRIORITY_CLASS_LABEL,
     WorkloadKey,
 )
+from admission.controller import awaited
+from admission.controller.plans import PlanDraft
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.informers import Informer
-from admission.controller.watched_owners import owner_events, owner_requests, stuck
+from admission.controller.watched_owners import owner_events, owner_requests
 from admission.controller.watched_owners.brake import Brake
 from admission.controller.watched_owners.index import OwnerIndex, Subject
 from admission.controller.watched_owners.notices import Notices
 from admission.controller.watched_owners.owner_events import OwnerEvents
 from admission.controller.watched_owners.running_pods import RunningPods
-from admission.controller.watched_owners.stuck import Stuck
 from admission.controller.workloads import evictions, keeping, statuses
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
@@ -90,6 +91,7 @@ class Owners(Generic[View, Document]):
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
         running: RunningPods,
+        draft: PlanDraft,
     ) -> None:
         """Prepare an empty index.
 
@@ -101,6 +103,7 @@ class Owners(Generic[View, Document]):
             clock: source of time.
             look_at: is told which Workloads to look at again.
             running: the pods of owners that run.
+            draft: of the plan that is being derived.
         """
         kind = integration.kind
         resource = resource_of(kind)
@@ -109,11 +112,11 @@ class Owners(Generic[View, Document]):
         self._kind = kind
         self._workloads = workloads
         self._configuration = configuration
-        self._events = OwnerEvents(events, resource)
+        self._events = OwnerEvents(events, resource, draft)
+        self._draft = draft
         self._clock = clock
         self._look_at = look_at
         self._running = running
-        self._stuck = Stuck()
         self._stopped: set[WorkloadKey] = set()
         """Owners whose deletion was accepted; they may still run for their grace period."""
         self._unmarkable: set[WorkloadKey] = set()
@@ -165,16 +168,10 @@ class Owners(Generic[View, Document]):
         beside = () if owner_key is None else self.index.keys_of(owner_key)
         return (*self.index.naming(named), *beside)
 
-    def take_stuck(self, resource: Resource, view: views.Object) -> tuple[WorkloadKey, ...]:
-        """Return the owners that lacked what a changed object may bring; see `Stuck`."""
-        return self._stuck.take_for(resource, view)
-
     def _forget(self, key: WorkloadKey) -> None:
-        self._stuck.discard(key)
         for keys in (self._stopped, self._unmarkable):
             keys.discard(key)
-        self.notices.forget(key)
-        self.brake.forget(key)
+        self._stays(key)
         self._deleted.pop(key, None)
         self._events.forget(key)
 
@@ -224,8 +221,7 @@ class Owners(Generic[View, Document]):
         if owner is not None and step.rest is not None:
             step = step.rest if self._tell_if_lacking_class(key, owner.view) else lifecycle.FOLLOW
         if step.step is not Step.STOP:
-            self.notices.forget(key)
-            self.brake.forget(key)
+            self._draft.note(self._stays, key)
         if owner is not None and workload is not None and not self._kind.has_condition:
             self._events.checked(key, owner, workload)
         clears = step.step is Step.CLEAR_RESERVATION and self._kind.is_deleted_to_stop
@@ -242,7 +238,7 @@ class Owners(Generic[View, Document]):
         if owner is not None and step.step is Step.FOLLOW and workload is not None:
             return self._follow(key, owner, workload)
         if workload is not None:
-            self.index.drop_document(key)
+            self._draft.note(self.index.drop_document, key)
             request = self._about_workload(subject, step, workload)
             if request is not None:
                 return request
@@ -256,6 +252,11 @@ class Owners(Generic[View, Document]):
         if request is None and workload is not None and step.step is not Step.STOP:
             return self.brake.unmark(workload) or self.notices.unmark(workload)
         return request
+
+    def _stays(self, key: WorkloadKey) -> None:
+        """Take that an owner is not to be stopped."""
+        self.notices.forget(key)
+        self.brake.forget(key)
 
     # --------------------------------------------------------- owners that change their size
 
@@ -505,7 +506,7 @@ class Owners(Generic[View, Document]):
     def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
         """Tell once that a class does not exist; the owner is looked at when one is made."""
         self._events.lacks_class(key, owner, name)
-        self._stuck.add(key, stuck.priority_class(name))
+        self._draft.wait_for(awaited.priority_class(name))
 
     # ----------------------------------------------------------------- owners with a Workload
 
@@ -554,7 +555,7 @@ class Owners(Generic[View, Document]):
             case Step.REMOVE_FINALIZER:
                 return owner_requests.remove_finalizer(workload)
             case Step.CHARGE if owner is not None:
-                return self._charge_running(subject.key, owner, workload)
+                return self._charge_running(owner, workload)
             case Step.FINISH:
                 return self._finish(workload, Text(step.reason, step.message))
             case Step.CLEAR_RESERVATION:
@@ -575,24 +576,20 @@ class Owners(Generic[View, Document]):
                 return None if reclaims is None else owner_requests.reclaim(workload, reclaims)
             case Step.CHARGE_AGAIN:
                 reclaims = None if owner is None else owner.reclaims()
-                return None if reclaims is None else self._charge_again(workload, reclaims)
+                if reclaims is not None:
+                    self._charge_again(workload, reclaims)
+                return None
             case _:
                 return None
 
-    def _charge_again(self, workload: Workload, reclaims: Reclaims) -> ApiRequest:
-        """Charge a Workload for pods that run again, or evict it where there is no room."""
+    def _charge_again(self, workload: Workload, reclaims: Reclaims) -> None:
+        """Have it decided whether there is room for pods of a Workload that run again."""
         counts = lifecycle.counts_to_keep(reclaims, workload)
-        if self._running.charge_again(workload, counts):
-            status = statuses.reclaim(counts)
-            return api_requests.set_workload_status(workload, WritePurpose.RECLAIM_PODS, status)
-        text = added_conditions.PODS_RUN_AGAIN
-        status = evictions.evict(workload, text, self._clock.now())
-        announced = (events.evicted(*text),)
-        return api_requests.set_workload_status(workload, WritePurpose.EVICT, status, announced)
+        self._draft.note(self._running.charge_again, workload, counts)
+        self._draft.note(self._look_at, (workload.key(),))
 
     def _charge_running(
         self,
-        key: WorkloadKey,
         owner: Owner,
         workload: Workload,
         running: Mapping[str, int] | None = None,
@@ -600,16 +597,20 @@ class Owners(Generic[View, Document]):
         """Give a Workload the quota that its owner's pods hold, even above the ClusterQueue's.
 
         Args:
-            key: of the Workload.
             owner: its owner.
             workload: the Workload.
             running: see `running_pods.Ledger.admit_running`.
         """
-        admit = self._running.admit(workload, running)
+        charge = self._running.charge_of(workload, running)
+        has_queue = bool(self._running.queue_to_charge(workload))
+        if charge is None and has_queue:
+            self._draft.note(self._running.decide_charge, workload, running)
+            return None
+        admit = None if charge is None else charge.admit
         if admit is None:
             # it goes on running, and is charged once its queue exists
             sought = self._running.queues_sought(workload)
-            self._stuck.add(key, *map(stuck.cluster_queue, sought))
+            self._draft.wait_for(*map(awaited.cluster_queue, sought))
             return None
         status = statuses.reserve(workload, admit, self._runs_since(owner))
         is_let_run = bool(owner.view.metadata.annotation(names.OUTSIDE_QUOTA))
@@ -730,7 +731,7 @@ class Owners(Generic[View, Document]):
         self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
     ) -> ApiRequest | None:
         """Stop an owner, or say that it is not stopped yet."""
-        end = self.notices.holds(key, owner, workload)
+        end = self.notices.holds(owner, workload)
         if end is not None and workload is not None:
             return self.notices.next_request(key, owner, workload, end)
         if not self.brake.holds(key, owner.view, workload):
@@ -805,7 +806,7 @@ class Owners(Generic[View, Document]):
             self.index.keep_named(owner_key, document)
         elif request.operation is WritePurpose.ADOPT_WORKLOAD:
             self.index.drop_named(key)  # it has changed, by this write or another
-            self._events.lacks_workload(key, owner, None)
+            self._events.has_workload(key)
         elif request.operation is WritePurpose.MARK_OWNER and outcome.result is Result.REFUSED:
             self._unmarkable.add(owner_key)
         elif self._is_about(owner, request) and request.verb is Verb.DELETE and is_done:

@@ -14,12 +14,13 @@ from typing_extensions import override
 from admission.base import clock as clocks
 from admission.base import conditions, events, names
 from admission.base.conditions import Text
-from admission.base.events import Event, Events
+from admission.base.events import Event
 from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.controller import awaited
 from admission.controller.devices.claims import Claims
 from admission.controller.seeing.informers import Informer
 from admission.controller.seeing.object_cache import ObjectCache, version
-from admission.controller.watched_owners import owner_requests, pods_in_doubt, stuck
+from admission.controller.watched_owners import owner_requests, pods_in_doubt
 from admission.controller.watched_owners.index import OwnerIndex, Subject
 from admission.controller.watched_owners.owner_writes import Decide, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
@@ -34,7 +35,6 @@ from admission.controller.writing.api_requests import (
     Verb,
     WritePurpose,
 )
-from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import condition_list, gangs, views
@@ -289,7 +289,6 @@ class PodGroups(Owners[Any, views.PodDocument]):
         *common: Any,
         endings: PodEndings,
         claims: Claims,
-        queue: WorkQueue,
         serving: Iterable[ServingKind],
         keeps: timedelta,
         awaits_gates: bool,
@@ -300,7 +299,6 @@ class PodGroups(Owners[Any, views.PodDocument]):
             *common: as for `Owners`.
             endings: knows whether a pod that is being deleted may still run.
             claims: tells what pods ask for by claim.
-            queue: says when to look at a Workload again.
             serving: kinds of owners that serve.
             keeps: how long the quota of their pods is kept while none is there.
             awaits_gates: whether groups wait until other controllers took their gates off.
@@ -308,11 +306,9 @@ class PodGroups(Owners[Any, views.PodDocument]):
         self._endings = endings
         self._keeps = keeps
         self._awaits_gates = awaits_gates
-        self.serving = ServingGroups(serving, self._on_serving)
+        self.serving = ServingGroups(serving, self._on_serving, common[-1])
         super().__init__(INTEGRATION, *common)
-        self._all_events: Events = common[2]
         self._claims = claims
-        self._queue = queue
         self._told_of: dict[str, Event] = {}
         """The last event on a PodGroup or Queue, by UID."""
         self._queues: dict[str, gangs.GangPodGroup] = {}
@@ -430,12 +426,10 @@ class PodGroups(Owners[Any, views.PodDocument]):
         if self._is_left_alone(subject):
             return None
         for pod in owner.ending():
-            due = self._endings.free_at(pod)
-            if due is not None:
-                self._queue.add_at(key, due, self._clock.now())
+            self._draft.look_again_at(self._endings.free_at(pod))
         due = None if subject.workload is None else self._replaced_until(subject.workload)
         if due is not None and due > self._clock.now() and owner.is_of_podgroup():
-            self._queue.add_at(key, due, self._clock.now())
+            self._draft.look_again_at(due)
         leaving = self._leaving(subject, owner)
         is_single = owner.view.gang is not None and owner.view.gang.is_single
         doubtful = None if is_single else self._settle_doubtful(key, owner)
@@ -471,7 +465,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             if settled is not None:
                 return self._on_pod(key, pod, *settled)
             if now < due:
-                self._queue.add_at(key, due, now)
+                self._draft.look_again_at(due)
         return None
 
     def _leaving(self, subject: Subject, owner: PodGroupOwner) -> views.Pod | None:
@@ -512,31 +506,33 @@ class PodGroups(Owners[Any, views.PodDocument]):
     def _tell_once(self, regarding: Mapping[str, Any], event: Event) -> None:
         uid = regarding["uid"]
         if self._told_of.get(uid) != event:
-            self._told_of[uid] = event
-            self._all_events.event(regarding, event)
+            self._draft.note(self._told_of.__setitem__, uid, event)
+            self._draft.record(regarding, event)
 
     @override
     def _next_step(self, subject: Subject) -> Next:
         workload, owner = subject.workload, subject.owner
         if workload is None or not isinstance(owner, PodGroupOwner) or owner.view.members:
-            self._empty_since.pop(subject.key, None)
+            if subject.key in self._empty_since:
+                self._draft.note(self._empty_since.pop, subject.key, None)
             return super()._next_step(subject)
         if owner.serving is not None and not owner.serving.is_wanted:
             return lifecycle.without_owner(self._kind, workload)
         kept_until = _kept_until(workload)
         if kept_until is None and owner.serving is not None:
-            since = self._empty_since.setdefault(subject.key, self._clock.now())
-            kept_until = since + self._keeps
+            now = self._clock.now()
+            kept_until = self._empty_since.get(subject.key, now) + self._keeps
+            self._draft.note(self._empty_since.setdefault, subject.key, now)
         if kept_until is None or kept_until <= self._clock.now():
             return lifecycle.without_owner(self._kind, workload)
-        self._queue.add_at(subject.key, kept_until, self._clock.now())
+        self._draft.look_again_at(kept_until)
         return super()._next_step(subject)
 
     @override
     def _make(
         self, key: WorkloadKey, owner: Owner, workload: Workload | None = None
     ) -> dict[str, Any] | ApiRequest | None:
-        if not isinstance(owner, PodGroupOwner) or self._gathers(key, owner):
+        if not isinstance(owner, PodGroupOwner) or self._gathers(owner):
             return None
         documents = {}
         for role, pod in owner.roles().items():
@@ -549,10 +545,10 @@ class PodGroups(Owners[Any, views.PodDocument]):
         try:
             return owner.build(documents, self._classes(workload))
         except MissingPriorityClassError as missing:
-            self._stuck.add(key, stuck.priority_class(missing.name))
+            self._draft.wait_for(awaited.priority_class(missing.name))
             return None
 
-    def _gathers(self, key: WorkloadKey, owner: PodGroupOwner) -> bool:
+    def _gathers(self, owner: PodGroupOwner) -> bool:
         """Return whether more pods of a PodGroup may come in the same breath, or lack a queue.
 
         It says the least number only, and all that are there at first are admitted together.
@@ -566,13 +562,13 @@ class PodGroups(Owners[Any, views.PodDocument]):
         pause = _GATHERING if is_counted else _GATHERING_UNCOUNTED
         due = clocks.from_wire(last) + pause if last else now
         if now < due:
-            self._queue.add_at(key, due, now)
+            self._draft.look_again_at(due)
         return now < due or any(map(pods_in_doubt.is_in_doubt, owner.gated()))
 
     @override
     def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
         """The condition says so."""
-        self._stuck.add(key, stuck.priority_class(name))
+        self._draft.wait_for(awaited.priority_class(name))
 
     @override
     def _about_workload(
@@ -607,7 +603,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
                     workload, WritePurpose.AWAIT_REPLACEMENTS, changes
                 )
             case Step.CHARGE:
-                return self._charge_running(subject.key, owner, workload, owner.released_by_role())
+                return self._charge_running(owner, workload, owner.released_by_role())
             case Step.WITHDRAW:
                 status = evictions.withdraw(workload, added_conditions.GROUP_SHORT, now)
                 return api_requests.set_workload_status(
@@ -775,7 +771,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
     ) -> ApiRequest | None:
         """Return the next write that says on a pod that its admitted group has no room for it."""
         gated = [pod for pod in owner.gated() if owner.suits(pod, workload)]
-        if not gated or owner.may_start(workload) or self._are_gathering(key, gated):
+        if not gated or owner.may_start(workload) or self._are_gathering(gated):
             return None
         total = sum(pod_set.count for pod_set in workload.spec.pod_sets or ())
         text = added_conditions.group_is_full(key.name, owner.admitted(workload), total)
@@ -786,13 +782,13 @@ class PodGroups(Owners[Any, views.PodDocument]):
             )
         return self._tell_first(key, gated, text)
 
-    def _are_gathering(self, key: WorkloadKey, pods: Iterable[views.Pod]) -> bool:
+    def _are_gathering(self, pods: Iterable[views.Pod]) -> bool:
         """Return whether pods came so recently that nothing is said of them; looks again then."""
         now = self._clock.now()
         last = max(pod.metadata.creation_timestamp or "" for pod in pods)
         due = clocks.from_wire(last) + _GATHERING if last else now
         if now < due:
-            self._queue.add_at(key, due, now)
+            self._draft.look_again_at(due)
         return now < due
 
     def _tell_missing(
@@ -810,8 +806,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
                 return None
             text = hint
             labels = (pod.metadata.label(names.PRIORITY_CLASS_LABEL) for pod in gated)
-            self._stuck.add(key, *map(stuck.priority_class, filter(None, labels)))
-        if self._are_gathering(key, gated):
+            self._draft.wait_for(*map(awaited.priority_class, filter(None, labels)))
+        if self._are_gathering(gated):
             return None
         first = gated[0]
         self._events.lacks_pods(key, first, text)

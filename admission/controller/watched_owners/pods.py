@@ -16,11 +16,13 @@ from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
+from admission.controller import awaited
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.node_inventory import NodeInventory
+from admission.controller.plans import PlanDraft
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.object_cache import version
-from admission.controller.watched_owners import orphans, owner_requests, pods_in_doubt, stuck
+from admission.controller.watched_owners import orphans, owner_requests, pods_in_doubt
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owner_writes import Decide, Owners
@@ -36,7 +38,6 @@ from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose
-from admission.controller.writing.work_queue import WorkQueue
 from admission.objects import gangs, resource_claim, views
 from admission.objects.workload import Workload
 from admission.owners import deployment, injection, pod_group, spark_application
@@ -64,10 +65,10 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
         running: RunningPods,
+        draft: PlanDraft,
         held_kinds: Sequence[HeldOwners[Any, Any]],
         inventory: NodeInventory,
         claims: Claims,
-        queue: WorkQueue,
         endings: PodEndings,
         groups: PodGroups,
         rollouts: Rollouts,
@@ -84,10 +85,10 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             clock: source of time.
             look_at: is told which Workloads to look at again.
             running: is told of the pods, too.
+            draft: of the plan that is being derived.
             held_kinds: owners that are held as a whole.
             inventory: is told which GPUs the pods hold.
             claims: tells what pods ask for by claim.
-            queue: says when to look at a Workload again.
             endings: knows whether a pod that is being deleted may still run.
             groups: is told of the pods of groups.
             rollouts: is told of the pods of Deployments.
@@ -96,7 +97,9 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         """
         self.predecessors = Predecessors(clock, self._is_leaving)
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
-        super().__init__(integration, workloads, configuration, events, clock, look_at, running)
+        super().__init__(
+            integration, workloads, configuration, events, clock, look_at, running, draft
+        )
         self._held = held_kinds
         self._applications = next(
             (owners for owners in held_kinds if isinstance(owners, SparkApplications)), None
@@ -106,7 +109,6 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         groups.on_pod_delete = partial(self.on_delete, for_good=True)
         self._inventory = inventory
         self._claims = claims
-        self._queue = queue
         self._rollouts = rollouts
         self._refusals = refusals
         self._awaits_gates = awaits_gates
@@ -218,6 +220,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             inherited = self.predecessors.inherited(key, controller.uid)
             if inherited:
                 request["metadata"]["annotations"][names.PREEMPTED_BY] = inherited
+                self._draft.note(self.predecessors.promise, key, controller.uid)
         return request
 
     def _has_ended(self, pod: views.Pod) -> bool:
@@ -292,7 +295,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             return self._tell(subject.key, pod, text, admitted=False) or request
         is_held_back = self._endings.is_awaited(pod)
         if request is None and is_held_back and self._endings.is_ending(pod):
-            self._queue.add_at(subject.key, self._endings.free_at(pod), self._clock.now())
+            self._draft.look_again_at(self._endings.free_at(pod))
         if (
             request is not None
             and is_held_back
@@ -351,7 +354,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     @override
     def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
         """The condition says so."""
-        self._stuck.add(key, stuck.priority_class(name))
+        self._draft.wait_for(awaited.priority_class(name))
 
     @override
     def _without_workload(self, key: WorkloadKey, owner: Owner, step: Next) -> ApiRequest | None:
@@ -393,19 +396,15 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             if settled is not None:
                 return self._patch(key, owner, *settled)
             if now < due:
-                self._queue.add_at(key, due, now)
+                self._draft.look_again_at(due)
                 return None
         hint = pods_in_doubt.hint_for(pod, configuration, sought)
         beside = self._pod_of_named(key, owner)
         hint = hint or pods_in_doubt.hint_for_named(pod, self.index.named_by(pod), beside)
         if hint is None:
             return None
-        self._stuck.add(key, *_awaited(pod))
+        self._draft.wait_for(*_awaited(pod))
         return self._tell(key, pod, hint, admitted=False)
-
-    def take_stuck_for_claims(self) -> tuple[WorkloadKey, ...]:
-        """Return the pods that lacked what a claim may bring; they are looked at again."""
-        return self._stuck.take(stuck.CLAIMS)
 
     def _of_application(
         self, key: WorkloadKey, owner: Owner, pod: views.Pod, applications: SparkApplications
@@ -489,10 +488,10 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         )
 
 
-def _awaited(pod: views.Pod) -> Iterator[stuck.Awaited]:
+def _awaited(pod: views.Pod) -> Iterator[awaited.Awaited]:
     """Return what may come besides a queue that lets a Workload be made for a gated pod."""
     name = pod.metadata.label(names.PRIORITY_CLASS_LABEL)
     if name:
-        yield stuck.priority_class(name)
+        yield awaited.priority_class(name)
     if resource_claim.concerned(pod.spec):
-        yield stuck.CLAIMS
+        yield awaited.CLAIMS

@@ -130,18 +130,26 @@ class Predecessors:
             key: of the Workload.
             controller: UID of what controls its pod.
         """
-        promised = self._promised.get(key)
-        if promised is None:
-            predecessors = self._known.get((key.namespace, controller), {}).values()
-            left = [
-                each for each in predecessors if each.uid not in self._heirs and self._left(each)
-            ]
-            promised = min(left, key=lambda each: (each.created, each.uid), default=None)
+        promised = self._predecessor(key, controller)
         if promised is None:
             return ""
-        self._promised[key] = promised
-        self._heirs[promised.uid] = key
         return past_preemptions.annotation(promised.uid, promised.past)
+
+    def promise(self, key: WorkloadKey, controller: str) -> str:
+        """Return that annotation, and take that the Workload is made with it."""
+        promised = self._predecessor(key, controller)
+        if promised is not None:
+            self._promised[key] = promised
+            self._heirs[promised.uid] = key
+        return self.inherited(key, controller)
+
+    def _predecessor(self, key: WorkloadKey, controller: str) -> _Predecessor | None:
+        promised = self._promised.get(key)
+        if promised is not None:
+            return promised
+        predecessors = self._known.get((key.namespace, controller), {}).values()
+        left = [each for each in predecessors if each.uid not in self._heirs and self._left(each)]
+        return min(left, key=lambda each: (each.created, each.uid), default=None)
 
     def _left(self, predecessor: _Predecessor) -> bool:
         if predecessor.gone is not None:

@@ -19,6 +19,7 @@ from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.base.tables import Table
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller.devices.node_inventory import NodeInventory
+from admission.controller.plans import PlanDraft
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
@@ -77,6 +78,20 @@ Share = tuple[tuple[str, int], ...]
 """Amounts by resource, sorted."""
 
 
+class RunningCharge(NamedTuple):
+    """The charge of a Workload with running pods, as it was decided and is not written yet.
+
+    Attributes:
+        version: of the Workload.
+        running: see `Ledger.admit_running`.
+        admit: the charge; None if the Workload cannot be read.
+    """
+
+    version: str
+    running: Mapping[str, int] | None
+    admit: Admit | None
+
+
 class Ledger(Protocol):
     """What the scheduler charges to Workloads."""
 
@@ -104,8 +119,8 @@ class Ledger(Protocol):
         node_labels: dict[str, str],
         *,
         running: Mapping[str, int] | None = None,
-    ) -> Admit | None:
-        """Return the charge of a Workload with running pods; None if it cannot be read.
+    ) -> None:
+        """Decide the charge of a Workload with running pods; see `running_charge`.
 
         Args:
             view: the Workload.
@@ -117,6 +132,22 @@ class Ledger(Protocol):
         """
         ...
 
+    def on_node(self, view: Workload, queue: str, node_labels: dict[str, str]) -> Admit | None:
+        """Return what a Workload is charged for with all its pods on a node; None if unreadable.
+
+        Args:
+            view: the Workload.
+            queue: the ClusterQueue.
+            node_labels: of the node.
+        """
+        ...
+
+    def running_charge(
+        self, view: Workload, running: Mapping[str, int] | None
+    ) -> "RunningCharge | None":
+        """Return the charge that was decided for a version of a Workload; None before."""
+        ...
+
     def share(self, key: WorkloadKey, pod_set: str) -> Share | None:
         """Return the part of a reservation that is for one pod; None where there is none.
 
@@ -124,15 +155,14 @@ class Ledger(Protocol):
         """
         ...
 
-    def charge_again(self, key: WorkloadKey, reclaimable: Mapping[str, int]) -> bool:
-        """Charge a Workload for pods that it gave the quota back of, if there is room for them.
+    def charge_again(self, key: WorkloadKey, reclaimable: Mapping[str, int]) -> None:
+        """Charge a Workload for pods that it gave the quota back of, or have it evicted.
+
+        It is evicted where there is no room for them.
 
         Args:
             key: of the Workload.
             reclaimable: how many pods of each pod set need no quota still, by its name.
-
-        Returns:
-            Whether they are charged from now on.
         """
         ...
 
@@ -327,6 +357,7 @@ class RunningPods:
         settings: GpuConfiguration,
         look_at: Callable[[Iterable[WorkloadKey]], None],
         workloads: WorkloadIndex,
+        draft: PlanDraft,
     ) -> None:
         """Prepare an empty index.
 
@@ -339,7 +370,9 @@ class RunningPods:
             settings: say when a pod that is being deleted counts as ended.
             look_at: is told which keys have something to be written.
             workloads: say which slice stands for an owner now; pods name the first one.
+            draft: of the plan that is being derived.
         """
+        self._draft = draft
         self._ledger = ledger
         self._workloads = workloads
         self._configuration = configuration
@@ -848,11 +881,16 @@ class RunningPods:
         oldest = min(running, key=_order, default=None)
         if oldest is None:
             return None
-        self._of[first].awaiting[waits] = None
-        due = self._free_at(oldest.view) if oldest.view.metadata.deletion_timestamp else None
-        if due is not None:
-            self._queue.add_at(waits, due, now)
+        self._draft.note(self._await, first, waits)
+        if oldest.view.metadata.deletion_timestamp:
+            self._draft.look_again_at(self._free_at(oldest.view))
         return oldest.view
+
+    def _await(self, first: WorkloadKey, waits: WorkloadKey) -> None:
+        """Have a key looked at when fewer pods run with a Workload."""
+        running = self._of.get(first)
+        if running is not None:
+            running.awaiting[waits] = None
 
     def without_room(
         self, workload: Workload, started: Mapping[str, int] | None, *, waits: WorkloadKey
@@ -888,7 +926,7 @@ class RunningPods:
         is_full |= sum(running.values()) + sum(to_start.values()) > sum(charged.values())
         return self.any_of(first, waits=waits) if is_full else None
 
-    def charge_again(self, workload: Workload, reclaimable: Mapping[str, int]) -> bool:
+    def charge_again(self, workload: Workload, reclaimable: Mapping[str, int]) -> None:
         """Charge a Workload for pods that it gave the quota back of; see `Ledger.charge_again`.
 
         Those of them that run are charged on their own until then, and count once.
@@ -900,11 +938,10 @@ class RunningPods:
                 self._ledger.on_delete(tracked.key)
                 withdrawn.setdefault(tracked.pod_set, []).append(tracked.view.metadata.uid)
         self._lose_owner(first)
-        is_charged = self._ledger.charge_again(workload.key(), reclaimable)
+        self._ledger.charge_again(workload.key(), reclaimable)
         for pod_set, uids in withdrawn.items():  # those that are still beyond it are charged again
             self._recount(first, pod_set, uids)
         self._recount_all(first)
-        return is_charged
 
     def devices(self, workload: Workload) -> Mapping[str, Mapping[str, int]]:
         """Return how much of each device was admitted for one pod; see `Ledger.devices`."""
@@ -930,19 +967,28 @@ class RunningPods:
         oldest = min(silent, key=_order, default=None)
         return None if oldest is None else (oldest.view, oldest.resource)
 
-    def admit(self, workload: Workload, running: Mapping[str, int] | None = None) -> Admit | None:
-        """Return the charge of a Workload with running pods; None without its ClusterQueue.
+    def charge_of(
+        self, workload: Workload, running: Mapping[str, int] | None = None
+    ) -> RunningCharge | None:
+        """Return the charge of a Workload with running pods; None where it is not decided.
 
         Args:
             workload: the Workload.
             running: see `Ledger.admit_running`.
         """
+        return self._ledger.running_charge(workload, running)
+
+    def queue_to_charge(self, workload: Workload) -> str:
+        """Return the ClusterQueue to which running pods are charged; empty for none."""
         named = self._named_queue(workload.key())
-        queue = self._configuration.cluster_queue_of(_local_queue_of(workload), named)
-        if not queue:
-            return None
+        return self._configuration.cluster_queue_of(_local_queue_of(workload), named)
+
+    def decide_charge(self, workload: Workload, running: Mapping[str, int] | None) -> None:
+        """Decide that charge, in the ClusterQueue that it has now."""
         labels = dict(self._node_labels_of(workload.key()))
-        return self._ledger.admit_running(workload, queue, labels, running=running)
+        queue = self.queue_to_charge(workload)
+        self._ledger.admit_running(workload, queue, labels, running=running)
+        self._look_at((workload.key(),))
 
     def is_charged_elsewhere(self, workload: Workload) -> bool:
         """Return whether a Workload is charged to other flavors than those of its pods' node.
@@ -961,7 +1007,7 @@ class RunningPods:
         charged = {name for each in assigned for name in (each.flavors or {}).values()}
         if all(self._is_of(name, labels) for name in charged):
             return False
-        admit = self._ledger.admit_running(workload, admission.cluster_queue, dict(labels))
+        admit = self._ledger.on_node(workload, admission.cluster_queue, dict(labels))
         on_node = () if admit is None else admit.pod_sets
         return any(
             dict(each.flavors) != (before.flavors or {})
@@ -1246,19 +1292,25 @@ class RunningPods:
 
     # ---------------------------------------------------------------- pods without their label
 
+    def on_turn(self, key: WorkloadKey) -> None:
+        """Count a pod again that is charged on its own: as time passes it may have ended."""
+        uid = self._uid_alone(key)
+        tracked = self._pods.get(uid) if uid is not None else None
+        if uid is not None and tracked is not None and uid not in self._doubts:
+            self._recount(tracked.workload, tracked.pod_set, (uid,))
+            self._recount_owner(tracked.workload)
+
     def next_request(self, key: WorkloadKey) -> ApiRequest | None:
         """Return the next write about a pod that is charged on its own, or None for none."""
         uid = self._uid_alone(key)
         tracked = self._pods.get(uid) if uid is not None else None
         if uid is None or tracked is None:
             return self._queue_left(key)
-        doubt, now = self._doubts.get(uid), self._clock.now()
+        doubt = self._doubts.get(uid)
         if doubt is None:
-            self._recount(tracked.workload, tracked.pod_set, (uid,))
-            self._recount_owner(tracked.workload)
             return self._charge_orphan(key, tracked) if self._is_alone(tracked) else None
-        if doubt.due is not None and now < doubt.due:
-            self._queue.add_at(key, doubt.due, now)
+        if doubt.due is not None and self._clock.now() < doubt.due:
+            self._draft.look_again_at(doubt.due)
             return None
         if doubt.answered is None:
             return api_requests.read(

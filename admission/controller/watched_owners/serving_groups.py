@@ -8,6 +8,7 @@ from typing import Any, Final
 from admission.base import names
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
+from admission.controller.plans import PlanDraft
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners.owner_writes import resource_of
 from admission.kube.resources import Resource
@@ -39,13 +40,16 @@ class ServingGroups:
         self,
         kinds: Iterable[ServingKind],
         look_at: Callable[[Iterable[WorkloadKey]], None],
+        draft: PlanDraft,
     ) -> None:
         """Prepare an empty index.
 
         Args:
             kinds: of owners that serve.
             look_at: is told which Workloads, and pods that wait for their owner, to look at again.
+            draft: of the plan that is being derived.
         """
+        self._draft = draft
         self._kinds = {kind.parent: kind for kind in kinds if kind.makes_groups}
         self._look_at = look_at
         self._owners: dict[_Ident, ServingDocument] = {}
@@ -136,8 +140,12 @@ class ServingGroups:
         group = None if owner is None else serving_group.of_pod(kind, owner, pod)
         if group is not None:
             return group
-        self._waiting.setdefault(ident, set()).add(pod_owner.KIND.key_of(pod))
+        self._draft.note(self._note_waiting, ident, pod_owner.KIND.key_of(pod))
         return added_conditions.waits_for_serving_owner(kind.kind.name, ident[2])
+
+    def _note_waiting(self, ident: _Ident, key: WorkloadKey) -> None:
+        """Take that a pod waits for its owner."""
+        self._waiting.setdefault(ident, set()).add(key)
 
     def _on_update(self, kind: ServingKind, document: ServingDocument) -> None:
         self._set((kind.parent, document.metadata.namespace, document.metadata.name), document)

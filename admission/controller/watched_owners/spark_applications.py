@@ -14,6 +14,7 @@ from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
+from admission.controller.plans import PlanDraft
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
@@ -21,7 +22,6 @@ from admission.controller.watched_owners.owner_writes import Decide
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.api_requests import ApiRequest
-from admission.controller.writing.work_queue import WorkQueue
 from admission.objects import views
 from admission.objects.workload import PodSet, Workload
 from admission.owners import injection, spark_application
@@ -59,11 +59,11 @@ class SparkApplications(HeldOwners[RowView, SparkDocument]):
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
         running: RunningPods,
-        queue: WorkQueue,
+        draft: PlanDraft,
     ) -> None:
         """Prepare an empty index; see `HeldOwners`."""
         super().__init__(
-            integration, workloads, configuration, events, clock, look_at, running, queue
+            integration, workloads, configuration, events, clock, look_at, running, draft
         )
         self._keys: dict[_Ident, WorkloadKey] = {}
         """Keys of their Workloads."""
@@ -97,7 +97,9 @@ class SparkApplications(HeldOwners[RowView, SparkDocument]):
         """Look at the pods that wait, too: the Workload or a pod of it has changed."""
         if subject.owner is not None:
             metadata = subject.owner.view.metadata
-            self._look_at(tuple(self._waiting.get((metadata.namespace, metadata.name), ())))
+            pods = tuple(self._waiting.get((metadata.namespace, metadata.name), ()))
+            if pods:
+                self._draft.note(self._look_at, pods)
         return super().next_request(subject, decide)
 
     # --------------------------------------------------------------------------------- pods
@@ -120,8 +122,7 @@ class SparkApplications(HeldOwners[RowView, SparkDocument]):
         """
         ident = pod.metadata.namespace, spark_application.application_of(pod)
         role = spark_application.role_of(pod)
-        self._waiting.setdefault(ident, {})[key] = None
-        self._started.get(ident, {}).pop(pod.metadata.uid, None)  # it still waits
+        self._draft.note(self._note_waiting, ident, key, pod.metadata.uid, pod_of)
         workload = self._admitted(ident)
         pod_set = None
         if workload is not None:
@@ -131,8 +132,11 @@ class SparkApplications(HeldOwners[RowView, SparkDocument]):
             return added_conditions.waits_for_application(ident[1])
         if spark_application.has_other_devices(pod, pod_set):
             return added_conditions.OTHER_DEVICES
-        room = pod_set.count - self._there(ident, workload.key(), role)
-        waiting = self._gated(ident, pod_set, pod_of)
+        started = self._released(ident, pod)
+        count_started = sum(1 for started_pod in started.values() if started_pod.role == role)
+        room = pod_set.count - self._running.count(workload.key(), role) - count_started
+        keys = {**self._waiting.get(ident, {}), key: None}
+        waiting = self._gated(pod_set, keys, started, pod_of)
         if pod.metadata.uid not in waiting[: max(room, 0)]:
             return added_conditions.application_is_full(role, pod_set.count)
         flavors = self._configuration.flavors
@@ -140,10 +144,10 @@ class SparkApplications(HeldOwners[RowView, SparkDocument]):
             injection_ = injection.injection(workload, role, flavors)
         except KeyError:
             return added_conditions.waits_for_application(ident[1])  # its flavor was deleted
-        now, started = self._clock.now(), self._started.setdefault(ident, {})
         selectors = [entry.selector for entry in started.values() if entry.role == role]
         selector = self._running.domain(workload, role, pod, selectors)
-        started[pod.metadata.uid] = _Started(role, now, selector)
+        started_pod = _Started(role, self._clock.now(), selector)
+        self._draft.note(self._note_started, ident, pod.metadata.uid, started_pod)
         return injection.with_selector(injection_, selector)
 
     def _admitted(self, ident: _Ident) -> Workload | None:
@@ -157,28 +161,55 @@ class SparkApplications(HeldOwners[RowView, SparkDocument]):
         is_over = any(map(status.is_true, (conditions.EVICTED, conditions.FINISHED)))
         return workload if status.is_true(conditions.ADMITTED) and not is_over else None
 
-    def _there(self, ident: _Ident, key: WorkloadKey, role: str) -> int:
-        """Return the number of pods of a role that run or were just released."""
-        started, oldest = self._started.get(ident, {}), self._clock.now() - _SEEN_WITHIN
-        for uid, started_pod in tuple(started.items()):
-            if self._running.has(uid) or started_pod.at < oldest:
-                del started[uid]
-        count_started = sum(1 for started_pod in started.values() if started_pod.role == role)
-        return self._running.count(key, role) + count_started
+    def _note_waiting(
+        self,
+        ident: _Ident,
+        key: WorkloadKey,
+        uid: str,
+        pod_of: Callable[[WorkloadKey], views.Pod | None],
+    ) -> None:
+        """Take that a pod waits, and forget those that do not any more."""
+        waiting = self._waiting.setdefault(ident, {})
+        waiting[key] = None
+        for key_of_pod in tuple(waiting):
+            pod = pod_of(key_of_pod)
+            if pod is None or not pod_owner.is_gated(pod):
+                del waiting[key_of_pod]
+        started = self._started.get(ident, {})
+        started.pop(uid, None)  # it still waits
+        oldest = self._clock.now() - _SEEN_WITHIN
+        for uid_of_pod, started_pod in tuple(started.items()):
+            if self._running.has(uid_of_pod) or started_pod.at < oldest:
+                del started[uid_of_pod]
+
+    def _note_started(self, ident: _Ident, uid: str, started_pod: _Started) -> None:
+        """Take that a pod is let start."""
+        self._started.setdefault(ident, {})[uid] = started_pod
+
+    def _released(self, ident: _Ident, pod: views.Pod) -> Mapping[str, _Started]:
+        """Return the pods that were just released, by UID, without one that still waits."""
+        oldest = self._clock.now() - _SEEN_WITHIN
+        return {
+            uid: started_pod
+            for uid, started_pod in self._started.get(ident, {}).items()
+            if uid != pod.metadata.uid and not self._running.has(uid) and started_pod.at >= oldest
+        }
 
     def _gated(
-        self, ident: _Ident, pod_set: PodSet, pod_of: Callable[[WorkloadKey], views.Pod | None]
+        self,
+        pod_set: PodSet,
+        keys: Iterable[WorkloadKey],
+        started: Mapping[str, _Started],
+        pod_of: Callable[[WorkloadKey], views.Pod | None],
     ) -> list[str]:
         """Return the UIDs of the pods that wait and may start, in their order."""
         gated: list[tuple[str, str]] = []
-        for key in tuple(self._waiting.get(ident, ())):
-            pod = pod_of(key)
-            if pod is None or not pod_owner.is_gated(pod):
-                del self._waiting[ident][key]
-            elif spark_application.role_of(
-                pod
-            ) == pod_set.name and not spark_application.has_other_devices(pod, pod_set):
-                metadata = pod.metadata
-                if metadata.uid not in self._started.get(ident, {}):
-                    gated.append((metadata.creation_timestamp or "", metadata.uid))
+        for pod in filter(None, map(pod_of, keys)):
+            is_its = pod_owner.is_gated(pod) and spark_application.role_of(pod) == pod_set.name
+            if (
+                is_its
+                and not spark_application.has_other_devices(pod, pod_set)
+                and pod.metadata.uid not in started
+            ):
+                gated.append((pod.metadata.creation_timestamp or "", pod.metadata.uid))
         return [uid for _, uid in sorted(gated)]

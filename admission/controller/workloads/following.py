@@ -9,13 +9,20 @@ from collections.abc import Iterable, Mapping
 
 from admission.base import names
 from admission.base.names import WorkloadKey
+from admission.controller.plans import PlanDraft
 from admission.objects.workload import Workload
 
 
 class PrioritySync:
     """Workloads whose class may have changed since they were written."""
 
-    def __init__(self) -> None:
+    def __init__(self, draft: PlanDraft) -> None:
+        """Prepare for no Workloads.
+
+        Args:
+            draft: of the plan that is being derived.
+        """
+        self._draft = draft
         self._due: set[WorkloadKey] = set()
 
     def add(self, keys: Iterable[WorkloadKey]) -> None:
@@ -40,6 +47,6 @@ class PrioritySync:
         ours = reference is not None and reference.group == names.KUEUE_GROUP
         value = classes.get(reference.name) if reference is not None and ours else None
         if value is None or value == workload.spec.priority:
-            self._due.discard(key)
+            self._draft.note(self._due.discard, key)
             return None
         return value

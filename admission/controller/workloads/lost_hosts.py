@@ -30,6 +30,7 @@ from admission.scheduling.topology.domains import ToldPods
 
 _REVERTED: Final = frozenset({Result.CONFLICT, Result.GONE, Result.REFUSED, Result.DROPPED})
 """What came of a write that took no effect."""
+_WRITES: Final = frozenset({WritePurpose.REPLACE_HOSTS, WritePurpose.EVICT})
 
 
 def _unknown(key: WorkloadKey, node: str) -> bool:  # noqa: ARG001  # the form of a hook
@@ -42,11 +43,18 @@ def _none_told(key: WorkloadKey) -> tuple[ToldPods, bool]:  # noqa: ARG001  # th
     return {}, False
 
 
-class _Replaced(NamedTuple):
-    """Where the pods of a version of a Workload are from now on, by pod set."""
+class _Decision(NamedTuple):
+    """What was decided about a version of a Workload.
+
+    Attributes:
+        version: of the Workload.
+        domains: where its pods are from now on, by pod set.
+        eviction: why it is evicted; None where it goes on.
+    """
 
     version: str
     domains: Mapping[PodSetName, PodDomains]
+    eviction: Text | None = None
 
 
 class LostHosts:
@@ -79,7 +87,7 @@ class LostHosts:
         self._unassigned: dict[WorkloadKey, None] = {}
         """Those of which some pods run, and for the others there was no domain."""
         self._version = -1
-        self._replaced: dict[WorkloadKey, _Replaced] = {}
+        self._decided: dict[WorkloadKey, _Decision] = {}
         """What was decided and is not written yet."""
 
     def take_shaken(self) -> tuple[WorkloadKey, ...]:
@@ -96,80 +104,88 @@ class LostHosts:
         """Return the Workload to look at, if any, as a pod of it has left a node."""
         return (key,) if key in self._suspected else ()
 
-    def next_request(self, workload: Workload) -> ApiRequest | None:
-        """Return the write that replaces lost hosts of a Workload, or evicts it; None for none."""
+    def decide(self, workload: Workload) -> None:
+        """Decide where pods of a Workload go on that lost their hosts; nowhere: to evict it."""
         key, version = workload.key(), workload.metadata.resource_version
-        decided = self._replaced.get(key)
-        if decided is not None and decided.version != version:
-            del self._replaced[key]
-            decided = None
-        if decided is None and self._state.has_topologies:
-            request = self._assign(workload)
-            if request is not None:
-                return request
-        if decided is None and key not in self._suspected:
-            return None
+        decision = self._decided.get(key)
+        if decision is not None and decision.version == version:
+            return
+        self._decided.pop(key, None)
+        if self._state.has_topologies and self._assign(workload):
+            return
+        if key not in self._suspected:
+            return
         if not _concerns(workload):
-            self._suspected.pop(key, None)
-            return None
-        if decided is None:
-            away = self._state.away_hosts(key)
-            if not away:
-                self._suspected.pop(key, None)
-            lost = [gone.host for gone in away if not (gone.node and self.goes_on(key, gone.node))]
-            if not lost:
-                return None
-            now_us = int(self._clock.now().timestamp() * 1_000_000)
-            if not self._state.replace_hosts(key, lost, now_us):
-                return self._evict(workload, kueue.no_replacement(lost))
-            decided = self._replaced[key] = _Replaced(version, self._state.domains(key))
-        status = statuses.replace_domains(workload, decided.domains)
-        return api_requests.set_workload_status(workload, WritePurpose.REPLACE_HOSTS, status)
+            del self._suspected[key]
+            return
+        away = self._state.away_hosts(key)
+        if not away:
+            del self._suspected[key]
+        lost = [gone.host for gone in away if not (gone.node and self.goes_on(key, gone.node))]
+        if not lost:
+            return
+        is_replaced = self._state.replace_hosts(key, lost, self._now_us())
+        self._decide(workload, None if is_replaced else kueue.no_replacement(lost))
 
-    def _assign(self, workload: Workload) -> ApiRequest | None:
-        """Return the write that assigns domains to a Workload without, whose pods wait for them.
+    def _assign(self, workload: Workload) -> bool:
+        """Assign domains to a Workload without, whose pods wait for them; return if decided.
 
         It is evicted where there are none, unless some of its pods run: these go on.
         """
         key = workload.key()
         self._unassigned.pop(key, None)
         if not (_has_quota(workload) and self._state.lacks_domains(key)):
-            return None
+            return False
         pods, is_waiting = self.told(key)
         if not is_waiting:
-            return None
-        now_us = int(self._clock.now().timestamp() * 1_000_000)
-        is_assigned = self._state.assign_domains(key, pods, now_us)
+            return False
+        is_assigned = self._state.assign_domains(key, pods, self._now_us())
         if is_assigned is None:
-            return None
+            return False
         if not is_assigned and any(pods.values()):
             self._unassigned[key] = None
-            return None
-        if not is_assigned:
-            return self._evict(workload, added_conditions.NO_DOMAIN_ANEW)
-        domains = self._state.domains(key)
-        self._replaced[key] = _Replaced(workload.metadata.resource_version, domains)
-        status = statuses.replace_domains(workload, domains)
-        return api_requests.set_workload_status(workload, WritePurpose.REPLACE_HOSTS, status)
+            return False
+        self._decide(workload, None if is_assigned else added_conditions.NO_DOMAIN_ANEW)
+        return True
 
-    def _evict(self, workload: Workload, text: Text) -> ApiRequest:
-        status = evictions.evict(workload, text, self._clock.now())
-        announced = (events.evicted(*text),)
-        return api_requests.set_workload_status(workload, WritePurpose.EVICT, status, announced)
+    def _decide(self, workload: Workload, eviction: Text | None) -> None:
+        """Remember what was decided about a Workload until it is written."""
+        key, version = workload.key(), workload.metadata.resource_version
+        domains = self._state.domains(key) if eviction is None else {}
+        self._decided[key] = _Decision(version, domains, eviction)
+
+    def _now_us(self) -> int:
+        return int(self._clock.now().timestamp() * 1_000_000)
+
+    def next_request(self, workload: Workload) -> ApiRequest | None:
+        """Return the write of what was decided about a Workload, or None for none."""
+        decision = self._decided.get(workload.key())
+        if decision is None or decision.version != workload.metadata.resource_version:
+            return None
+        if decision.eviction is not None:
+            status = evictions.evict(workload, decision.eviction, self._clock.now())
+            announced = (events.evicted(*decision.eviction),)
+            return api_requests.set_workload_status(
+                workload, WritePurpose.EVICT, status, announced
+            )
+        status = statuses.replace_domains(workload, decision.domains)
+        return api_requests.set_workload_status(workload, WritePurpose.REPLACE_HOSTS, status)
 
     def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take what came of a write; call before the answer is seen."""
-        if outcome.request.operation is not WritePurpose.REPLACE_HOSTS:
+        if outcome.request.operation not in _WRITES or outcome.result not in _REVERTED:
             return
-        if outcome.result in _REVERTED and self._replaced.pop(key, None) is not None:
+        decision = self._decided.pop(key, None)
+        if decision is not None:
             self._suspected[key] = None
-            self._take_again(key)
+            if decision.eviction is None:
+                self._take_again(key)
 
     def forget(self, key: WorkloadKey) -> None:
         """Take that a Workload is gone."""
         self._suspected.pop(key, None)
         self._unassigned.pop(key, None)
-        self._replaced.pop(key, None)
+        self._decided.pop(key, None)
 
 
 def _concerns(workload: Workload) -> bool:

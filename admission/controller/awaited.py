@@ -1,4 +1,4 @@
-"""Owners for which nothing can be done until something is there, by what that is."""
+"""Workloads and owners for which nothing can be done until something is there, by what that is."""
 
 from typing import Final
 
@@ -11,6 +11,8 @@ from admission.objects import views
 Awaited = tuple[str, str]
 """What may come: its kind, and its name."""
 
+IN_NAMESPACE: Final[Awaited] = ("Namespace", "")
+"""The namespace of what waits, or a LocalQueue there."""
 CLAIMS: Final[Awaited] = ("ResourceClaim", "")
 """Any ResourceClaim, template or device class."""
 
@@ -25,11 +27,11 @@ def cluster_queue(name: str) -> Awaited:
     return resources.CLUSTER_QUEUES.kind, name
 
 
-class Stuck:
-    """Keys of owners that lack what may be there later; each also lacks what its namespace has.
+class AwaitedObjects:
+    """Keys of what lacks objects that may be there later.
 
-    What changes in a namespace concerns all that are stuck there; everything else only those that
-    await it.
+    What changes in a namespace concerns all keys there that wait for anything; everything else
+    only those that await it.
     """
 
     def __init__(self) -> None:
@@ -40,13 +42,12 @@ class Stuck:
     def __len__(self) -> int:
         return len(self._awaiting)
 
-    def add(self, key: WorkloadKey, *awaited: Awaited) -> None:
-        """Add an owner, or what it lacks besides."""
-        self._awaiting.put(key, (self._awaiting.get(key) or frozenset()).union(awaited))
-
-    def discard(self, key: WorkloadKey) -> None:
-        """Forget an owner."""
-        self._awaiting.pop(key)
+    def set(self, key: WorkloadKey, awaited: frozenset[Awaited]) -> None:
+        """Take what a key lacks now; empty for nothing."""
+        if awaited:
+            self._awaiting.put(key, awaited)
+        else:
+            self._awaiting.pop(key)
 
     def take(self, awaited: Awaited) -> tuple[WorkloadKey, ...]:
         """Return those that await something, and forget them; they are looked at again."""
