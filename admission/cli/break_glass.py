@@ -115,6 +115,11 @@ def on(
             "the glass is broken: GPU pods run without quota until: "
             + clusters.again("gpu-admission break-glass off")
         )
+        click.echo(
+            "note: a controller that runs still holds new Jobs and other owners of a queue to its "
+            "quota; those that wait then run with: "
+            + clusters.again("gpu-admission break-glass on")
+        )
 
 
 @break_glass.command(

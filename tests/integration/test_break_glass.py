@@ -116,6 +116,27 @@ def test_what_waits_runs_is_charged_and_goes_on(system: Installed) -> None:
     assert system.is_gated(team, "third")
 
 
+def test_a_running_controller_holds_new_jobs_of_a_queue_to_its_quota_until_they_are_let_run(
+    system: Installed,
+) -> None:
+    team = system.add_team(1)
+    jobs = f"/apis/batch/v1/namespaces/{team}/jobs"
+    system.create_pod(team, "first")
+    system.wait_released(team, "first")
+    assert "still holds new Jobs" in break_glass(system, "on", "--new-only").stdout
+    waiting.until(lambda: is_created_ungated(system, team), what="new pods pass")
+    system.api.post(jobs, job_of(team, "train"))
+
+    def is_suspended() -> bool:
+        return bool(system.api.get(f"{jobs}/train")["spec"].get("suspend"))
+
+    waiting.until(is_suspended, what="the Job waits for quota")
+    break_glass(system, "on")
+    assert not is_suspended()
+    applied.wait_reserved(system, team, 2)
+    assert not is_suspended()
+
+
 def on_call(system: Installed) -> str:
     """The kubeconfig of somebody with the role that the guide gives to who is on call."""
     (role,) = [
