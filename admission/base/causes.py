@@ -5,6 +5,7 @@ They become words where they leave the process: those of Kueue in `admission.rea
 of users in `admission.reasons.sentences`. Amounts are in canonical units.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, NamedTuple
 
@@ -668,6 +669,38 @@ class NoFlavor:
                 tuple(
                     replace(refusal, relief=relief)
                     if isinstance(refusal, NoPlace) and refusal.flavors == flavors
+                    else refusal
+                    for refusal in refusals
+                ),
+            )
+            for name, refusals in self.pod_sets
+        )
+        return replace(self, pod_sets=pod_sets)
+
+    def with_missing(
+        self, missing: Mapping[tuple[PodSetName, ResourceName, FlavorName], int]
+    ) -> "NoFlavor":
+        """Return it with other amounts that are missing of quota in use.
+
+        Args:
+            missing: amounts by pod set, resource and flavor; others stay.
+        """
+        pod_sets = tuple(
+            RefusedPodSet(
+                name,
+                tuple(
+                    replace(
+                        refusal,
+                        missing=missing.get(
+                            (
+                                PodSetName(name),
+                                ResourceName(refusal.resource),
+                                FlavorName(refusal.flavor),
+                            ),
+                            refusal.missing,
+                        ),
+                    )
+                    if isinstance(refusal, QuotaInUse)
                     else refusal
                     for refusal in refusals
                 ),

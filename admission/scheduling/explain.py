@@ -1,13 +1,14 @@
 """The numbers behind a wait."""
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from admission.base.causes import Shortage, UnnamedHolders
-from admission.base.names import FlavorResource, PodSetName, ResourceName
+from admission.base.causes import NoFlavor, Shortage, UnnamedHolders
+from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
 from admission.scheduling import quota
+from admission.scheduling.decisions import Wait
 from admission.scheduling.heads import Head
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.nomination import NominatedHead
@@ -33,6 +34,53 @@ def shortages(snapshot: Snapshot, nominee: NominatedHead) -> tuple[Shortage, ...
         )
         for shortage in nominee.assignment.shortages
         for holders, unnamed in [_holders(snapshot, nominee.queue, shortage)]
+    )
+
+
+def as_of_now(wait: Wait, queue: QueueNode) -> Wait:
+    """Return a wait with the numbers of now; the same one where they have not changed.
+
+    What was said of a Workload holds for equal ones that come later, but not its numbers.
+
+    Args:
+        wait: what was decided earlier.
+        queue: its ClusterQueue, in trees that are up to date.
+    """
+    left = {
+        FlavorResource(each.flavor, each.resource): max(
+            0, quota.available(queue, FlavorResource(each.flavor, each.resource))
+        )
+        for each in wait.shortages
+    }
+    shortages_now = tuple(
+        _with_available(each, left[FlavorResource(each.flavor, each.resource)], queue)
+        for each in wait.shortages
+    )
+    is_free = any(each.requested <= each.available for each in shortages_now)
+    if shortages_now == wait.shortages or is_free:
+        return wait  # what is free since has it tried again
+    missing = {(each.pod_set, each.resource, each.flavor): each.missing for each in shortages_now}
+    why = wait.why
+    if isinstance(why, NoFlavor):
+        why = why.with_missing(missing)
+    return replace(wait, why=why, shortages=shortages_now)
+
+
+def _with_available(shortage: Shortage, available: int, queue: QueueNode) -> Shortage:
+    if available == shortage.available:
+        return shortage
+    fr = FlavorResource(shortage.flavor, shortage.resource)
+    leaves = tuple(queue.root().leaves())
+    borrowed = quota.borrowed_by(leaves, fr)
+    holders, unnamed = _largest([(leaf.name, leaf.usage.get(fr, 0)) for leaf in leaves])
+    return replace(
+        shortage,
+        available=available,
+        withheld=quota.withheld(queue, fr),
+        elsewhere=quota.elsewhere(queue, fr),
+        holders=holders,
+        unnamed=unnamed,
+        reclaimable=max(0, quota.reclaimable(queue, fr, borrowed)),
     )
 
 
@@ -65,11 +113,16 @@ def _holders(snapshot: Snapshot, queue: QueueNode, shortage: Shortage) -> Holder
             (leaf.name, leaf.usage.get(fr, 0) - snapshot.held_back.get((leaf.name, fr), 0))
             for leaf in leaves
         ]
-        using = [(name, used) for name, used in usage if used > 0]
-        largest = heapq.nsmallest(MAX_HOLDERS, using, key=lambda pair: (-pair[1], pair[0]))
-        unnamed = UnnamedHolders(
-            len(using) - len(largest),
-            sum(used for _, used in using) - sum(used for _, used in largest),
-        )
-        holders = snapshot.holders[id(root), fr] = tuple(largest), unnamed
+        holders = snapshot.holders[id(root), fr] = _largest(usage)
     return holders
+
+
+def _largest(usage: Iterable[tuple[ClusterQueueName, int]]) -> Holders:
+    """Return the ClusterQueues that use most, largest first, and the sum of the rest."""
+    using = [(name, used) for name, used in usage if used > 0]
+    largest = heapq.nsmallest(MAX_HOLDERS, using, key=lambda pair: (-pair[1], pair[0]))
+    unnamed = UnnamedHolders(
+        len(using) - len(largest),
+        sum(used for _, used in using) - sum(used for _, used in largest),
+    )
+    return tuple(largest), unnamed

@@ -482,6 +482,10 @@ class PendingQueue:
             return None
         return replace(group.result, workload=key)
 
+    def note_result(self, result: Wait) -> None:
+        """Take what is said of the class of a parked workload from now on: other numbers."""
+        self._classes[self._items[result.workload].equivalence].result = result
+
     def _is_active(self, item: Pending) -> bool:
         return not item.parked and not self._classes[item.equivalence].is_parked
 
@@ -563,6 +567,10 @@ class PendingQueues:
         """Return why a workload is parked because an equal one did not fit; None if it is not."""
         name = self._where.get(key)
         return None if name is None else self.queues[name].bypassed(key)
+
+    def note_result(self, result: Wait) -> None:
+        """Take what is said of a parked workload, and of those equal to it, from now on."""
+        self.queues[self._where[result.workload]].note_result(result)
 
     def place(self, key: WorkloadKey) -> tuple[ClusterQueueName, int] | None:
         """Return where a workload waits, and its place there, from 1; None if it does not."""

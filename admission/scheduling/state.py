@@ -25,6 +25,7 @@ from admission.scheduling import (
     blockers,
     caps,
     cycle,
+    explain,
     overview,
     podsets,
     quota,
@@ -1253,8 +1254,18 @@ class SchedulerState:
         )
 
     def bypassed(self, key: WorkloadKey) -> Wait | None:
-        """Set for a workload that is parked because an equal one did not fit: its result."""
-        return self._queues.bypassed(key)
+        """Set for a workload that is parked because an equal one did not fit: its result.
+
+        The numbers are those of now.
+        """
+        wait = self._queues.bypassed(key)
+        if wait is None or not wait.shortages:
+            return wait
+        self.forest.refresh()
+        wait_now = explain.as_of_now(wait, self.forest.queues[wait.cluster_queue])
+        if wait_now is not wait:
+            self._queues.note_result(wait_now)
+        return wait_now
 
     def place(self, key: WorkloadKey) -> tuple[ClusterQueueName, int] | None:
         """Return the queue in which a workload waits, and its place there, from 1; else None."""

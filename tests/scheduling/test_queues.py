@@ -252,6 +252,25 @@ def test_a_newcomer_equal_to_one_that_failed_is_parked_on_arrival():
     assert made.state.bypassed(NEW) is None
 
 
+def test_a_newcomer_equal_to_one_that_failed_is_told_the_numbers_of_now():
+    made = world(
+        cluster_queue("solo", 8), holding("running", "solo", 4), waiting("big", "solo", 7)
+    )
+    made.cycle()
+    change(made, "big", pod_sets=waiting("big", "solo", 3).pod_sets)
+    assert [one.workload.name for one in made.cycle().admitted] == ["big"]
+
+    made.add(waiting("big2", "solo", 7, created=5))
+    told = made.state.bypassed(key("big2"))
+
+    assert told is not None
+    assert made.active("solo") == []
+    assert kueue.message(told.why).endswith("6 more needed")
+    assert [(one.available, one.missing) for one in told.shortages] == [(1000, 6000)]
+    assert [one.holders for one in told.shortages] == [((SOLO, 7000),)]
+    assert made.state.bypassed(key("big2")) == told
+
+
 def test_what_is_said_of_one_holds_for_all_its_equals_and_is_told_once():
     twins = [waiting(name, "solo", 3, created=at) for at, name in enumerate(("a", "b", "c"))]
     made = world(
