@@ -183,6 +183,8 @@ def waits_for_quota(
     of_resource = [lack for lack in lacks if lack.resource == lacks[0].resource]
     if len(of_resource) == 1:
         head = f"Waits: needs {of_resource[0].need}, {of_resource[0].room}"
+    elif len({lack.amount for lack in of_resource}) > 1:  # what it costs differs by flavor
+        head = f"Waits: needs {' or '.join(f'{lack.need} ({lack.room})' for lack in of_resource)}"
     else:
         parts = listed(f"{name(lack.flavor)} {lack.room}" for lack in of_resource)
         head = f"Waits: needs {of_resource[0].amount}; {parts}"

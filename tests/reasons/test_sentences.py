@@ -72,6 +72,11 @@ def never(lack: Lack, asks: str) -> Lack:
             "Waits: needs 8 GPUs; a100 3 free of 16, h100 0 free of 8.",
         ),
         (
+            sentences.waits_for_quota([A100, H100._replace(asks="4")], "research"),
+            Code.WAITING_FOR_QUOTA,
+            "Waits: needs 8 a100 (3 free of 16) or 4 h100 (0 free of 8).",
+        ),
+        (
             sentences.waits_for_quota([CPU], "research"),
             Code.WAITING_FOR_QUOTA,
             "Waits: needs 64 cpu of spot, 10 free of 100.",

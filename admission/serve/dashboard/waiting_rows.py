@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from admission.answers import owning, quota_use, shortages
 from admission.answers.estimates import Starts
-from admission.base import causes, clock, conditions, durations
+from admission.base import causes, clock, conditions, durations, quantity
 from admission.base.causes import ALL_NAMED, Shortage
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, FlavorName, ResourceName, WorkloadKey
@@ -238,10 +238,17 @@ def _in_short(text: Text) -> tuple[str, bool]:
 
 
 def holders(wait: Wait | None) -> tuple[tuple[str, str], ...]:
-    """Return the ClusterQueues that hold what a Workload needs, largest first."""
-    lacks = sentences.lacks(wait.shortages) if wait is not None and wait.shortages else []
-    first = next((lack for lack in lacks if lack.holders and not lack.never), None)
-    return () if first is None else tuple(first.holders[:_HOLDERS])
+    """Return the ClusterQueues that hold what a Workload needs in any flavor, largest first."""
+    amounts = () if wait is None else wait.shortages
+    lacks = sentences.lacks(amounts) if amounts else []
+    resource = next((lack.resource for lack in lacks if lack.holders and not lack.never), None)
+    in_flavors = {each.flavor: each.holders for each in amounts if each.resource == resource}
+    used: dict[str, int] = {}
+    for flavor_holders in in_flavors.values():
+        for queue, value in flavor_holders:
+            used[queue] = used.get(queue, 0) + value
+    largest = sorted(used.items(), key=lambda pair: (-pair[1], pair[0]))[:_HOLDERS]
+    return tuple((queue, quantity.in_words(resource or "", value)) for queue, value in largest)
 
 
 def asks(item: Pending | None, wait: Wait | None) -> str:
