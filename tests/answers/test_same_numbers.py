@@ -220,7 +220,10 @@ def test_a_row_asks_for_as_much_gpu_memory_as_its_reason_says() -> None:
         world.pass_time(2.0)
     world.add_pod("late", queue="lab", gpus=1)
     world.pass_time(2.0)
-    needs = "Needs 80Gi GPU memory; lab-a100 70Gi free of 150Gi, lab-h100 56Gi free of 150Gi."
+    needs = (
+        "Needs 80Gi GPU memory of lab-a100 (70Gi free of 150Gi) "
+        "or 94Gi GPU memory of lab-h100 (56Gi free of 150Gi)."
+    )
     assert _asked(world, "lab") == ("80Gi gpu-memory, 7 gpu-slices", needs)
     standby = Standby(store=world.store, clock=world.clock)
     standby.settle()

@@ -13,7 +13,13 @@ from admission.kube.reflector import Upserted
 from admission.objects import koordinator, views
 from tests.builders.cluster import make_namespace, make_node
 from tests.builders.pods import make_pod
-from tests.builders.queues import make_cluster_queue, make_flavor, make_group, make_local_queue
+from tests.builders.queues import (
+    make_cluster_queue,
+    make_cohort,
+    make_flavor,
+    make_group,
+    make_local_queue,
+)
 from tests.controller.test_one_currency import GPU, MEMORY, MIG, flavor, queue
 from tests.controller.world import World
 
@@ -151,6 +157,19 @@ def test_queues_are_promised_capacity_by_name():
     assert condition(made, "alpha")[0] == "True"
     assert condition(made, "beta")[0] == "False"
     assert "8 promised to queues before this one" in condition(made, "beta")[1]
+
+
+def test_quota_of_teams_is_served_before_that_of_their_cohort():
+    pool = make_cohort("all", resourceGroups=[make_group({"a100": {GPU: 6}})])
+    made = make_world(
+        node("n0", gpu=4),
+        guarded(make_cluster_queue("team", quota=4, cohortName="all")),
+        pool,
+        make_local_queue("team-a", "team"),
+    )
+    assert condition(made, "team")[0] == "True"
+    add(made, *"abcde")
+    assert made.admitted() == set("abcd")
 
 
 def same_nodes(*nodes: dict[str, Any], first: int = 4, second: int = 4) -> World:

@@ -1,8 +1,8 @@
 """The capacity guard: quota without GPUs behind it, and quota capped to the GPUs that exist.
 
 Capacity is handed out to ClusterQueues and Cohorts as they promise it: first to trees without
-guard, whose promises are kept whatever happens, then to guarded ones, by name. What a queue gets
-is its share; a nominal quota above it promises more than exists. In a guarded tree the nominal
+guard, whose promises are kept whatever happens, then to guarded ones; each time to ClusterQueues
+by name, and then to Cohorts. What a queue gets is its share; a nominal quota above it promises more than exists. In a guarded tree the nominal
 quota counts only as far as the share goes, see docs/adr/0030.
 """
 
@@ -430,7 +430,7 @@ class CapacityGuard:
         self._shares, self._overlaps = {}, _overlaps(left)
         self._elsewhere = {}
         shared_out: dict[tuple[tuple[str, ...], str], dict[str, int]] = {}
-        for key in sorted(self._promises, key=lambda key: (key in self._capped, *reversed(key))):
+        for key in sorted(self._promises, key=self._turn):
             shares = self._shares[key] = {}
             elsewhere = self._elsewhere[key] = {}
             for pair, promised in self._promises[key].items():
@@ -446,6 +446,13 @@ class CapacityGuard:
                     if taken:
                         before[key.name] = before.get(key.name, 0) + taken
         self._short = {pair for pair in self._totals if self._is_short(pair)}
+
+    def _turn(self, key: _Key) -> tuple[bool, _Key]:
+        """Return the sort key of those to whom capacity is handed out.
+
+        What a Cohort promises belongs to no team, so that the quota of teams is served before.
+        """
+        return key in self._capped, key
 
     def _is_short(self, pair: FlavorResource) -> bool:
         """Return whether somebody may get less than is promised, or from which nodes matters."""
@@ -497,7 +504,7 @@ class CapacityGuard:
         has_nodes = (pair.flavor,) in self._by_nodes
         before: dict[str, int] = {}
         queues_changed = set()
-        for key in sorted(keys, key=lambda key: (key in self._capped, *reversed(key))):
+        for key in sorted(keys, key=self._turn):
             promised = self._promises[key][pair]
             share = min(promised, left)
             left -= share
