@@ -2,8 +2,9 @@
 
 Capacity is handed out to ClusterQueues and Cohorts as they promise it: first to trees without
 guard, whose promises are kept whatever happens, then to guarded ones; each time to ClusterQueues
-by name, and then to Cohorts. What a queue gets is its share; a nominal quota above it promises more than exists. In a guarded tree the nominal
-quota counts only as far as the share goes, see docs/adr/0030.
+by name, and then to Cohorts. What a queue gets is its share; a nominal quota above it promises
+more than exists. In a guarded tree the nominal quota counts only as far as the share goes, see
+docs/adr/0030.
 """
 
 import itertools
