@@ -113,6 +113,10 @@ Combination = tuple[FlavorName, ...]
 """One flavor of each resource group, in the order in which the groups are looked at."""
 
 
+BY_NODES: Final = -1
+"""In place of how often they had been woken: nodes may have room without that."""
+
+
 @dataclass(frozen=True, slots=True)
 class LastAssignment:
     """Where the search for flavors of a workload stopped; the next attempt continues there.
@@ -125,7 +129,8 @@ class LastAssignment:
             together. These combinations are passed over where flavors of one resource group are
             in the way of those of another, in place of the flavors up to those in `tried`.
         wakes: how often those that are parked in the ClusterQueue had been woken, where others in
-            the same cycle took what it would have got; None for other attempts.
+            the same cycle took what it would have got; `BY_NODES` where room on nodes was in the
+            way; None for other attempts.
     """
 
     tried: Mapping[tuple[PodSetName, ResourceName], int]

@@ -22,7 +22,7 @@ from admission.base.causes import (
 from admission.base.conditions import WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
 from admission.scheduling import explain, nomination, ordering, quota
-from admission.scheduling.assignment import OF_CAPS, LastAssignment
+from admission.scheduling.assignment import BY_NODES, OF_CAPS, LastAssignment
 from admission.scheduling.decisions import Admit, Evict, Mode, Recomputation, Requeue, Wait
 from admission.scheduling.heads import Head, HeadResult
 from admission.scheduling.hierarchy import QueueNode
@@ -158,8 +158,10 @@ class _Cycle:
                 verdict = self._deferred(nominee)
             case _ if self._overlaps(nominee):
                 verdict = self._skipped(nominee, Overtaken(takes_victims=True))
-            case _ if not self._fits(nominee):
+            case _ if not self._has_quota(nominee):
                 verdict = self._skipped(nominee, Overtaken())
+            case _ if not self._has_places(nominee):
+                verdict = self._skipped(nominee, Overtaken(), by_nodes=True)
             case Mode.PREEMPT:
                 verdict = self._preempt(nominee)
             case _ if self.snapshot.config.one_at_a_time and self.snapshot.unready:
@@ -180,20 +182,27 @@ class _Cycle:
         is_taken = any(key in self.claimed or key in self.replaced for key in keys)
         return is_taken or nominee.head.replaces in self.claimed
 
-    def _fits(self, nominee: NominatedHead) -> bool:
-        """Return whether it fits once all claimed victims and its own are gone.
+    def _has_quota(self, nominee: NominatedHead) -> bool:
+        """Return whether quota is left once all claimed victims and its own are gone."""
+        with self.snapshot.without(self._gone(nominee)):
+            return all(
+                value <= max(0, quota.available(nominee.queue, fr))
+                for fr, value in nominee.assignment.usage.items()
+            )
+
+    def _has_places(self, nominee: NominatedHead) -> bool:
+        """Return whether nodes have room once all claimed victims and its own are gone.
 
         Domains are given with the quota, so who needs no victims needs room in them now.
         """
-        gone = [target.workload for target in (*self.claimed.values(), *nominee.targets)]
         places, wants = self.snapshot.places, nominee.wants
-        is_given_domains = nominee.mode is not Mode.PREEMPT and _asks_domains(nominee)
-        with self.snapshot.without(gone):
-            fits = all(
-                value <= max(0, quota.available(nominee.queue, fr))
-                for fr, value in nominee.assignment.usage.items()
-            ) and (is_given_domains or places.fits(wants))
-        return fits and (not is_given_domains or places.fits(wants))
+        if nominee.mode is not Mode.PREEMPT and _asks_domains(nominee):
+            return places.fits(wants)
+        with self.snapshot.without(self._gone(nominee)):
+            return places.fits(wants)
+
+    def _gone(self, nominee: NominatedHead) -> list[ReservingWorkload]:
+        return [target.workload for target in (*self.claimed.values(), *nominee.targets)]
 
     def _no_fit(self, nominee: NominatedHead) -> HeadResult:
         reason = nominee.assignment.reason
@@ -232,8 +241,17 @@ class _Cycle:
         self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
         return _wait(self.snapshot, nominee, Deferred(), Requeue.PENDING_PREEMPTION)
 
-    def _skipped(self, nominee: NominatedHead, why: Overtaken | PodsComing) -> HeadResult:
-        return _wait(self.snapshot, nominee, why, Requeue.FAILED_AFTER_NOMINATION)
+    def _skipped(
+        self, nominee: NominatedHead, why: Overtaken | PodsComing, *, by_nodes: bool = False
+    ) -> HeadResult:
+        """Return that others took what it would have got; where nodes are the cause it is woken.
+
+        Nothing of quota is given back when pods come or go, so that counts as woken.
+        """
+        result = _wait(self.snapshot, nominee, why, Requeue.FAILED_AFTER_NOMINATION)
+        if by_nodes and result.memory is not None:
+            return replace(result, memory=replace(result.memory, wakes=BY_NODES))
+        return result
 
     def _not_yet(self, nominee: NominatedHead) -> HeadResult:
         why = PodsOfOthersNotReady()
@@ -259,12 +277,12 @@ class _Cycle:
         places = self.snapshot.places.find(nominee.wants)
         if places is None:
             if _asks_domains(nominee):
-                return self._skipped(nominee, Overtaken())
+                return self._skipped(nominee, Overtaken(), by_nodes=True)
             places = ()  # the scheduler or victims of others make room for them
         if self.snapshot.are_contended(nominee.wants, places):
             self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
             self.snapshot.place(nominee.wants, places)
-            return self._skipped(nominee, PodsComing())
+            return self._skipped(nominee, PodsComing(), by_nodes=True)
         self.snapshot.add(nominee.queue, nominee.assignment.usage)
         self.snapshot.place(nominee.wants, places)
         self.snapshot.unready += 1
