@@ -16,6 +16,7 @@ from admission.objects.reviewed_pod import ReviewedPod, ReviewedPodSpec
 from admission.webhook import (
     admission_warnings,
     earlier_admission,
+    key_warnings,
     limiting,
     metadata_rules,
     queueing,
@@ -159,7 +160,10 @@ def _admission_warnings(
     if placement.standing is ManagementState.IN_DOUBT and queueing.lacks_a_queue(
         pod, placement, context, lister
     ):
-        return (admission_warnings.held_until_queued("pod", context, lister),)
+        return (
+            *key_warnings.outside_queues(pod.metadata),
+            admission_warnings.held_until_queued("pod", context, lister),
+        )
     return ()
 
 
@@ -228,6 +232,8 @@ def _unheld(
     if placement.standing is not ManagementState.OF_JOB:
         warnings = admission_warnings.unheld(pod, placement, context, lister)
         is_looked_at = queueing.is_looked_at(pod, context, rules, lister)
+        if is_looked_at:
+            warnings = (*key_warnings.outside_queues(pod.metadata), *warnings)
         freed = earlier_admission.never_held(pod) if is_looked_at else ()
         return ReviewOutcome(
             standing=placement.standing,
