@@ -325,7 +325,7 @@ def _about_part(part: CreatedPods, queue: ClusterQueue, lister: Lister) -> Itera
             continue
         flavors = _selected(part.pod, group, lister)
         if not flavors:
-            yield _matches_no_flavor(part, queue, group)
+            yield _matches_no_flavor(part, queue, group, lister)
         elif nodes := _beyond_nodes(requested, of_pod, part.count, queue, flavors, lister):
             yield _larger_than_nodes(nodes, part)
         elif not _fits_own_quota(requested, flavors, facts):
@@ -400,14 +400,29 @@ def _larger_than_nodes(nodes: Sequence[causes.LargestNode], part: CreatedPods) -
 
 
 def _matches_no_flavor(
-    part: CreatedPods, queue: ClusterQueue, group: ResourceGroupSpec
+    part: CreatedPods, queue: ClusterQueue, group: ResourceGroupSpec, lister: Lister
 ) -> _Verdict:
     refusals = tuple(causes.OtherNodes(quotas.name) for quotas in group.flavors)
     why = causes.NoFlavor(
         WaitReason.NO_MATCHING_FLAVOR, (causes.RefusedPodSet(part.name, refusals),)
     )
-    step = f"{part.named}set another nodeSelector or affinity"
-    return _Verdict(sentences.text(why, queue.metadata.name), step)
+    step = next_steps.labels_to_select(_contradicted(part.pod, group, lister))
+    step = step or "set another nodeSelector or affinity"
+    return _Verdict(sentences.text(why, queue.metadata.name), f"{part.named}{step}")
+
+
+def _contradicted(
+    pod: ReviewedPod, group: ResourceGroupSpec, lister: Lister
+) -> dict[str, dict[str, str]]:
+    """Return the labels by which a pod selects other nodes than a flavor has, by flavor."""
+    affinity = reviewed_pod.required_affinity(pod)
+    labels = {}
+    for quotas in group.flavors:
+        if (flavor := lister.resource_flavor(quotas.name)) is not None:
+            labels[quotas.name] = node_labels.contradicted(
+                flavor.spec.node_labels or {}, pod.spec.node_selector or {}, affinity
+            )
+    return labels
 
 
 def _uncovered(resources_wanted: Iterable[str], queue: ClusterQueue) -> Iterator[str]:
