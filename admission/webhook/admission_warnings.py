@@ -105,15 +105,16 @@ def queued(
         for part in parts
         for text in (*_rewritten(part), *_doubted(part), *_several_instances(part))
     ]
-    rewritten += key_warnings.without_effect(
-        (metadata, *(part.written.metadata for part in parts))
-    )
+    written = (metadata, *(part.written.metadata for part in parts))
+    rewritten += key_warnings.without_effect(written)
     queue, about = about_queue(placement, context, lister)
     about = (*_missing_priority_class(metadata, lister), *about)
     if queue is None:
         return (*rewritten, *about)
     never = [verdict for part in parts for verdict in _about_part(part, queue, lister)]
     local_queue = lister.local_queue(context.namespace, placement.queue)
+    local_metadata = None if local_queue is None else local_queue.metadata
+    rewritten += key_warnings.beyond_queue(written, queue.metadata, local_metadata)
     if not any(verdict.text.reason == Code.EXCEEDS_MAX_QUOTA for verdict in never):
         never += _over_caps(parts, local_queue, queue)
     classes = [text for part in parts for text in _of_classes(part, queue)]

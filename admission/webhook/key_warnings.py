@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from admission.answers import queue_problems
-from admission.base import names
+from admission.base import durations, names
 from admission.objects import run_times, views
 from admission.reasons import sentences
 
@@ -79,6 +79,46 @@ def outside_queues(
     if metadata.controller() is not None:
         return ()
     return without_effect((metadata, *templates))
+
+
+def beyond_queue(
+    metadata: Iterable[views.ObjectMeta],
+    cluster_queue: views.ObjectMeta,
+    local_queue: views.ObjectMeta | None,
+) -> Iterator[str]:
+    """Yield a warning for each time that is asked for and that the queue does not give.
+
+    Args:
+        metadata: of what is created, and of the templates of its pods, as the user wrote them.
+        cluster_queue: of its ClusterQueue, which gives the times.
+        local_queue: of its LocalQueue, which may shorten them; None where it is not known.
+    """
+    given = run_times.readable(cluster_queue)
+    shortened = run_times.RunTimes() if local_queue is None else run_times.readable(local_queue)
+    times = [run_times.readable(each) for each in metadata]
+    for key, limit, narrowing, stated in (
+        (
+            names.MINIMUM_RUN_TIME, given.minimum, shortened.minimum,
+            [each.minimum for each in times],
+        ),
+        (
+            names.PREEMPTION_NOTICE, given.notice, shortened.notice,
+            [each.notice for each in times],
+        ),
+    ):  # fmt: skip
+        longest = max((each for each in stated if each is not None), default=0)
+        most_us = durations.narrowed(limit, narrowing)
+        queue, short = sentences.name(cluster_queue.name), key.rpartition("/")[2]
+        if longest and not limit:
+            yield (
+                f"Without effect: ClusterQueue {queue} has no {short}. Ask an administrator to set"
+                f" {key} on it"
+            )
+        elif longest > most_us:
+            yield (
+                f"Cut to {durations.to_wire(most_us)}: its queue gives no longer {short}. Only an"
+                f" administrator can raise {key} of ClusterQueue {queue}"
+            )
 
 
 def _of_sort(sort: str, keys: Iterable[str], others: Collection[str]) -> list[str]:

@@ -157,14 +157,12 @@ def _admission_warnings(
     if placement.queue:
         part = admission_warnings.CreatedPods(pod=rewritten.pod, written=pod)
         return admission_warnings.queued(pod.metadata, (part,), placement, context, lister)
+    about_keys = key_warnings.outside_queues(pod.metadata)
     if placement.standing is ManagementState.IN_DOUBT and queueing.lacks_a_queue(
         pod, placement, context, lister
     ):
-        return (
-            *key_warnings.outside_queues(pod.metadata),
-            admission_warnings.held_until_queued("pod", context, lister),
-        )
-    return ()
+        return (*about_keys, admission_warnings.held_until_queued("pod", context, lister))
+    return about_keys
 
 
 def validate(

@@ -297,7 +297,6 @@ def test_resources_that_fit_only_in_different_flavors_are_told_together():
         ("gpu-admission.dev/mig-profle", "gpu-admission.dev/mig-profile"),
         ("gpu-admission.dev/nothing-like-it", ""),
         ("gpu-admission.dev/mig-profile.main", None),
-        ("gpu-admission.dev/minimum-run-time", None),
         ("example.com/mig", None),
     ],
 )

@@ -133,6 +133,52 @@ def test_keys_of_many_objects_are_told_once_and_few_of_many() -> None:
     assert all(len(text) <= key_warnings.LONGEST for text in texts)
 
 
+@pytest.mark.parametrize(
+    ("key", "short"),
+    [
+        (names.MINIMUM_RUN_TIME, "minimum-run-time"),
+        (names.PREEMPTION_NOTICE, "preemption-notice"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("cluster_queue", "local_queue", "asked", "verdict"),
+    [
+        ("", "", "1h", "Without effect: ClusterQueue gpus has no {short}."),
+        ("0s", "", "1h", "Without effect: ClusterQueue gpus has no {short}."),
+        ("", "1h", "1h", "Without effect: ClusterQueue gpus has no {short}."),
+        ("1h", "", "1h", ""), ("1h", "", "30m", ""), ("", "", "0s", ""), ("1h", "10m", "5m", ""),
+        ("30m", "", "1h", "Cut to 30m: its queue gives no longer {short}."),
+        ("1h", "10m", "1h", "Cut to 10m: its queue gives no longer {short}."),
+        ("", "", "", ""), ("", "", "nonsense", ""),
+    ],
+)  # fmt: skip
+def test_a_time_that_the_queue_does_not_give_is_told(
+    key: str, short: str, cluster_queue: str, local_queue: str, asked: str, verdict: str
+) -> None:
+    queue, local, pod = (
+        views.ObjectMeta(name="gpus", annotations={key: text} if text else None)
+        for text in (cluster_queue, local_queue, asked)
+    )
+    texts = tuple(key_warnings.beyond_queue([pod], queue, local))
+    assert len(texts) == bool(verdict)
+    assert all(text.startswith(verdict.format(short=short)) for text in texts)
+    long_name = views.ObjectMeta(name="q" * 253, annotations=queue.annotations)
+    for text in key_warnings.beyond_queue([pod], long_name, local):
+        assert len(text) <= key_warnings.LONGEST
+
+
+def test_a_pod_is_told_that_its_queue_has_no_minimum_run_time(world: Cluster) -> None:
+    pod = make_pod(
+        gpus=1, labels={names.QUEUE_LABEL: "team"}, annotations={names.MINIMUM_RUN_TIME: "1h"}
+    )
+    assert mutate(pod, world).warnings == (
+        (
+            "Without effect: ClusterQueue gpus has no minimum-run-time. Ask an administrator to"
+            " set gpu-admission.dev/minimum-run-time on it"
+        ),
+    )
+
+
 @pytest.fixture
 def world() -> Cluster:
     """A namespace with a queue that is not its default."""
@@ -147,6 +193,12 @@ def test_a_pod_that_is_in_no_queue_for_a_slip_is_told_so(world: Cluster, gpus: i
     slip = f"Without effect: label {KUEUE}/queue is not known; did you mean {names.QUEUE_LABEL}?"
     assert texts[0] == slip
     assert any(text.startswith("No queue: ") for text in texts) is bool(gpus)
+
+
+def test_a_pod_that_is_held_until_its_queue_is_known_is_told_of_a_slip(world: Cluster) -> None:
+    world.synced = False
+    texts = mutate(make_pod(gpus=1, labels={f"{KUEUE}/queue": "team"}), world).warnings
+    assert [text.endswith(f"did you mean {names.QUEUE_LABEL}?") for text in texts] == [True]
 
 
 def test_nobody_reads_what_is_said_of_a_pod_that_a_controller_makes(world: Cluster) -> None:
