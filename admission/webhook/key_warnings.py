@@ -93,16 +93,16 @@ def beyond_queue(
         cluster_queue: of its ClusterQueue, which gives the times.
         local_queue: of its LocalQueue, which may shorten them; None where it is not known.
     """
-    given = run_times.readable(cluster_queue)
+    granted = run_times.readable(cluster_queue)
     shortened = run_times.RunTimes() if local_queue is None else run_times.readable(local_queue)
     times = [run_times.readable(each) for each in metadata]
     for key, limit, narrowing, stated in (
         (
-            names.MINIMUM_RUN_TIME, given.minimum, shortened.minimum,
+            names.MINIMUM_RUN_TIME, granted.minimum, shortened.minimum,
             [each.minimum for each in times],
         ),
         (
-            names.PREEMPTION_NOTICE, given.notice, shortened.notice,
+            names.PREEMPTION_NOTICE, granted.notice, shortened.notice,
             [each.notice for each in times],
         ),
     ):  # fmt: skip
@@ -121,28 +121,28 @@ def beyond_queue(
             )
 
 
-def _of_sort(sort: str, keys: Iterable[str], others: Collection[str]) -> list[str]:
+def _of_sort(sort: str, keys: Iterable[str], other_keys: Collection[str]) -> list[str]:
     """Return the warnings about all labels, or about all annotations.
 
     Args:
         sort: which of the two.
         keys: theirs.
-        others: keys of the other sort.
+        other_keys: keys of the other sort.
     """
     own_texts = [
         text
         for key in keys
-        if key.startswith(f"{names.OWN_DOMAIN}/") and (text := _about_own(sort, key, others))
+        if key.startswith(f"{names.OWN_DOMAIN}/") and (text := _about_own(sort, key, other_keys))
     ]
     texts = own_texts[:_SHOWN]
-    texts += list(_about_kueues(sort, keys, others))[:_SHOWN]
+    texts += list(_about_kueues(sort, keys, other_keys))[:_SHOWN]
     return [sentences.clipped(text, LONGEST) for text in texts]
 
 
-def _about_own(sort: str, key: str, others: Collection[str]) -> str:
+def _about_own(sort: str, key: str, other_keys: Collection[str]) -> str:
     """Return why a key of this project has no effect; empty where it has one."""
     if _is_of_users(key):
-        is_wrong = sort == _LABEL and key not in others
+        is_wrong = sort == _LABEL and key not in other_keys
         return _other_sort(sort, key) if is_wrong else ""
     if key in run_times.OF_QUEUED:
         return ""  # the rules of pods refuse it as an annotation
@@ -151,13 +151,13 @@ def _about_own(sort: str, key: str, others: Collection[str]) -> str:
     return "" if key in _KNOWN else _unknown(sort, key, _meant(sort, key))
 
 
-def _about_kueues(sort: str, keys: Iterable[str], others: Collection[str]) -> Iterator[str]:
+def _about_kueues(sort: str, keys: Iterable[str], other_keys: Collection[str]) -> Iterator[str]:
     unknown = []
     for key in keys:
         if not key.startswith(f"{names.KUEUE_GROUP}/") or key in _USER_KEYS[sort]:
             continue
         if key in _USER_KEYS[_OTHER_SORT[sort]]:
-            if key not in others:
+            if key not in other_keys:
                 yield _other_sort(sort, key)
         elif key not in _KNOWN:
             unknown.append(key)

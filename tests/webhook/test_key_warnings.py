@@ -125,8 +125,8 @@ def test_an_unknown_label_of_ours_is_told_with_the_annotation_that_is_meant() ->
 
 
 def test_keys_of_many_objects_are_told_once_and_few_of_many() -> None:
-    one = views.ObjectMeta(labels={f"{KUEUE}/queue": "x"})
-    assert len(key_warnings.without_effect([one, one])) == 1
+    pod = views.ObjectMeta(labels={f"{KUEUE}/queue": "x"})
+    assert len(key_warnings.without_effect([pod, pod])) == 1
     many = {f"{KUEUE}/queue-nam{index}": "" for index in range(400)}
     texts = key_warnings.without_effect([views.ObjectMeta(labels=many)])
     assert len(texts) == 5
@@ -141,7 +141,7 @@ def test_keys_of_many_objects_are_told_once_and_few_of_many() -> None:
     ],
 )
 @pytest.mark.parametrize(
-    ("cluster_queue", "local_queue", "asked", "verdict"),
+    ("cluster_queue", "local_queue", "on_pod", "verdict"),
     [
         ("", "", "1h", "Without effect: ClusterQueue gpus has no {short}."),
         ("0s", "", "1h", "Without effect: ClusterQueue gpus has no {short}."),
@@ -153,11 +153,11 @@ def test_keys_of_many_objects_are_told_once_and_few_of_many() -> None:
     ],
 )  # fmt: skip
 def test_a_time_that_the_queue_does_not_give_is_told(
-    key: str, short: str, cluster_queue: str, local_queue: str, asked: str, verdict: str
+    key: str, short: str, cluster_queue: str, local_queue: str, on_pod: str, verdict: str
 ) -> None:
     queue, local, pod = (
         views.ObjectMeta(name="gpus", annotations={key: text} if text else None)
-        for text in (cluster_queue, local_queue, asked)
+        for text in (cluster_queue, local_queue, on_pod)
     )
     texts = tuple(key_warnings.beyond_queue([pod], queue, local))
     assert len(texts) == bool(verdict)
