@@ -6,6 +6,7 @@ may be of a version of Kueue that this program does not serve.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from admission.answers import queue_problems
@@ -129,13 +130,13 @@ def _of_sort(sort: str, keys: Iterable[str], other_keys: Collection[str]) -> lis
         keys: theirs.
         other_keys: keys of the other sort.
     """
-    own_texts = [
+    own_texts = (
         text
         for key in keys
         if key.startswith(f"{names.OWN_DOMAIN}/") and (text := _about_own(sort, key, other_keys))
-    ]
-    texts = own_texts[:_SHOWN]
-    texts += list(_about_kueues(sort, keys, other_keys))[:_SHOWN]
+    )
+    kueue_texts = _about_kueues(sort, keys, other_keys)
+    texts = (*islice(own_texts, _SHOWN), *islice(kueue_texts, _SHOWN))
     return [sentences.clipped(text, LONGEST) for text in texts]
 
 
