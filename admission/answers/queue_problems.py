@@ -21,6 +21,8 @@ from admission.reasons import kueue, sentences
 _SHORTEST_WORD: Final = 3
 _LONGEST_COMPARED: Final = 253
 _LONGEST_KEY: Final = 63
+_SLIP: Final = 0.8
+"""How alike a key is to the one that was meant: one letter in five may differ."""
 _KEYS_SHOWN: Final = 5
 _PREFIX: Final = f"{names.OWN_DOMAIN}/"
 _CORE: Final = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -44,6 +46,14 @@ ANNOTATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 """Annotations of this project that have a meaning on a kind."""
+
+_OF_OTHERS: Final[Mapping[str, str]] = {
+    names.ENFORCE_LABEL: "a namespace, as a label",
+    names.BYPASS_LABEL: "a namespace, as a label",
+    names.MIN_GPU_MEMORY: "a LimitRange, as a resource",
+    names.GPU_SLICES: "queues, as a resource",
+}
+"""Where other keys belong that people set."""
 
 Holder = ClusterQueue | Cohort
 """What has quota, and a Cohort above it."""
@@ -284,9 +294,8 @@ def annotations_without_effect(kind: str, metadata: views.ObjectMeta) -> Iterato
     choices = ANNOTATIONS[kind]
     present = sorted(key for key in metadata.annotations or {} if key.startswith(_PREFIX))
     for key in [key for key in present if key not in choices][:_KEYS_SHOWN]:
-        elsewhere = [other for other, keys in ANNOTATIONS.items() if key in keys]
-        if elsewhere:
-            advice = f"set it on a {' or '.join(elsewhere)}"
+        if place := home(key):
+            advice = f"set it on {place}"
         elif meant := similar_key(key, choices):
             advice = f"did you mean {meant}?"
         else:
@@ -294,14 +303,49 @@ def annotations_without_effect(kind: str, metadata: views.ObjectMeta) -> Iterato
         yield QueueProblem(f"annotation {key} has no effect on a {kind}", advice)
 
 
+def home(key: str) -> str:
+    """Return on what a key of this project belongs that is not of pods; empty for others.
+
+    ``a ResourceFlavor``, ``a ClusterQueue or LocalQueue``, ``a namespace, as a label``
+    """
+    kinds = [kind for kind, keys in ANNOTATIONS.items() if key in keys]
+    return f"a {' or '.join(kinds)}" if kinds else _OF_OTHERS.get(key, "")
+
+
 def similar_key(key: str, choices: Sequence[str]) -> str:
-    """Return the annotation of this project that was probably meant; empty for none."""
-    written = key.removeprefix(_PREFIX)
-    by_name = {choice.removeprefix(_PREFIX): choice for choice in choices}
-    near = [choice for choice in by_name if written in choice]
-    if len(written) <= _LONGEST_KEY:
-        near += difflib.get_close_matches(written, by_name, n=1)
+    """Return the key of a label or annotation that was probably meant; empty for none.
+
+    That is one with a slip of the hand, with other capitals or hyphens, or of which some whole
+    words were left out at its start or end.
+
+    Args:
+        key: as it was written, with its domain.
+        choices: keys that have an effect; those of other domains are not looked at.
+    """
+    domain, _, written = key.rpartition("/")
+    by_name = {
+        choice.rpartition("/")[2]: choice
+        for choice in choices
+        if choice.rpartition("/")[0] == domain
+    }
+    if not _SHORTEST_WORD <= len(written) <= _LONGEST_KEY:
+        return ""
+    plain = _without_hyphens(written)
+    near = [name for name in by_name if _without_hyphens(name) == plain]
+    near = near or difflib.get_close_matches(written.lower(), by_name, n=1, cutoff=_SLIP)
+    near = near or [name for name in by_name if plain in _parts(name)]
     return by_name[near[0]] if near else ""
+
+
+def _parts(name: str) -> set[str]:
+    """Return the words at the start, and those at the end, of a name without hyphens."""
+    words = name.split("-")
+    heads = {"".join(words[:count]) for count in range(1, len(words))}
+    return heads | {"".join(words[count:]) for count in range(1, len(words))}
+
+
+def _without_hyphens(name: str) -> str:
+    return re.sub("[-_.]", "", name).lower()
 
 
 def caps_without_effect(metadata: views.ObjectMeta, queue: ClusterQueue) -> Iterator[QueueProblem]:

@@ -14,7 +14,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from admission.answers import cluster, quota_use, shortages, subjects, waiting, without_queues
+from admission.answers import (
+    cluster,
+    flavor_labels,
+    quota_use,
+    shortages,
+    subjects,
+    waiting,
+    without_queues,
+)
 from admission.answers.cluster import Wanted
 from admission.answers.subjects import ExplainedObject
 from admission.answers.without_queues import FlavorRequest, LastEvent
@@ -606,7 +614,11 @@ def _of_workload(
         answer = _with_preemptor(api, answer)
     if not in_full or not is_waiting or not queue:
         return answer
-    return _with_numbers(api, answer, subject, workload, our_condition)
+    answer = _with_numbers(api, answer, subject, workload, our_condition)
+    if answer.reason != Code.NO_MATCHING_FLAVOR:
+        return answer
+    step = flavor_labels.next_step(api, _AS_WORKLOAD(workload), answer.said)
+    return replace(answer, advice=step or answer.advice)
 
 
 def _text(

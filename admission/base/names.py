@@ -182,7 +182,12 @@ AWAITED_AT: Final = "gpu-admission.dev/awaited-at"  # on a CRD that is being del
 
 # GPU resources and labels
 GPU_RESOURCE: Final = "nvidia.com/gpu"
-MISSPELLED_GPU: Final = r"nvidia\.com/gpus|nvidia/gpus?"  # whole names, as people write them
+MISSPELLED_GPU: Final = (
+    r"(?i:nvidia\.com/gpus|nvidia/gpus?)"
+    r"|(?i:nvidia\.com)/(G(?i:pu)|gP(?i:u)|gpU)"  # other capitals, never the right name
+    r"|(N(?i:vidia)|nV(?i:idia))\.(?i:com)/gpu"
+)
+"""Names that people write for `GPU_RESOURCE`: a regular expression of RE2 for whole names."""
 GPU_SHARED_RESOURCE: Final = "nvidia.com/gpu.shared"
 MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
 DRA_DRIVER: Final = "gpu.nvidia.com"

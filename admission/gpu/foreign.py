@@ -20,12 +20,14 @@ class Mend(Enum):
     """What an administrator can do about a resource name; the value is the sentence."""
 
     COUNT = (
-        "add it to managedResources of the GpuConfiguration and to coveredResources of the"
-        " ClusterQueue, and it is counted"
+        "to have it counted, ask an administrator to add it to managedResources of the"
+        " GpuConfiguration and to coveredResources of the ClusterQueue"
     )
     MULTIPLY = (
-        "one unit holds for each GPU of the container: add it to managedResources and count it by"
-        " a transformation with multiplyBy, or ask for a MIG profile of nvidia.com/gpu instead"
+        f"ask for {names.GPU_RESOURCE} with the annotation {names.GPU_MEMORY} or"
+        f" {names.MIG_PROFILE} instead; or ask an administrator to add it to managedResources and"
+        " to count it by a transformation with multiplyBy, as one unit holds for each GPU of the"
+        " container"
     )
     SPELL = "no node offers it: ask for nvidia.com/gpu"
     REQUEST = (
@@ -133,7 +135,7 @@ TABLE: Final = (
     ),
     Foreign(
         vendor="KubeVirt",
-        pattern=r"nvidia\.com/([A-Z].*|pgpu)",
+        pattern=r"nvidia\.com/([A-Z][A-Za-z]*[-_.0-9].*|pgpu)",  # PCI names; GPU is misspelled
         examples=("nvidia.com/NVIDIA_A10-12Q", "nvidia.com/GA102GL_A10", "nvidia.com/pgpu"),
         unit="a GPU or vGPU that is passed to a virtual machine",
         mend=Mend.COUNT,
@@ -141,7 +143,7 @@ TABLE: Final = (
     Foreign(
         vendor="misspelled",
         pattern=names.MISSPELLED_GPU,
-        examples=("nvidia.com/gpus", "nvidia/gpu"),
+        examples=("nvidia.com/gpus", "nvidia/gpu", "nvidia.com/GPU"),
         unit="a GPU is nvidia.com/gpu",
         mend=Mend.SPELL,
     ),

@@ -500,7 +500,7 @@ def _broken_core_rules(
         if name not in requests:
             continue
         if name not in limits:
-            text = "Required value: Limit must be set for non overcommitable resources"
+            text = f"Required value: {limit_needed(name)}"
             yield _invalid(f"{path}.resources.limits", text)
         elif requests[name] != limits[name]:
             text = (
@@ -508,6 +508,14 @@ def _broken_core_rules(
                 f" limit of {limits[name]}"
             )
             yield _invalid(f"{path}.resources.requests", text)
+
+
+def limit_needed(resource: str) -> str:
+    """Return the words of Kubernetes for a request of a device without a limit, and what to do."""
+    return (
+        f"Limit must be set for non overcommitable resources; put {resource} into"
+        " resources.limits, with the same amount"
+    )
 
 
 def _invalid(field: str, text: str) -> RefusalReason:

@@ -457,7 +457,7 @@ def fields_without_effect(fields: Iterable[str]) -> Text:
     """
     return Text(
         "FieldsWithoutEffect",
-        f"Without effect: {'; '.join(fields)}. See docs/limits-of-support.md",
+        f"Without effect: {'; '.join(fields)}. Remove what has no effect from the ClusterQueue",
     )
 
 

@@ -348,6 +348,45 @@ NEVER_STARTS: Final = frozenset(
 """Reasons of what never starts as it is, whoever else ends."""
 
 
+_LONGEST_STEP: Final = 130
+
+
+def labels_to_select(flavors: Mapping[str, Mapping[str, str]]) -> str:
+    """Return which labels of nodes pods have to select to match a flavor; empty for none.
+
+    ``set nvidia.com/gpu.product to NVIDIA-L4 (l4) or NVIDIA-A100-SXM4-80GB (a100)``
+
+    Args:
+        flavors: labels that the pods contradict, by flavor; those with few are named first, and no
+            more than fit into one line of a terminal.
+    """
+    step, key = "", ""
+    for flavor, labels in sorted(flavors.items(), key=lambda item: len(item[1])):
+        if not labels:
+            continue
+        keys = " and ".join(labels)
+        is_same = len(labels) == 1 and keys == key
+        text = " and ".join(
+            value if is_same else f"{label} to {value}" for label, value in labels.items()
+        )
+        if flavor not in labels.values():
+            text = f"{text} ({flavor})"
+        longer = f"{step} or {text}" if step else f"set {text}"
+        if len(longer) <= _LONGEST_STEP:
+            step, key = longer, keys
+    return step
+
+
+def for_flavors(flavors: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the next step of what matches no flavor, whose labels are known; empty for none.
+
+    Args:
+        flavors: labels that its pods contradict, by flavor.
+    """
+    labels = labels_to_select(flavors)
+    return f"create it again, and {labels}: it never starts as it is" if labels else ""
+
+
 def is_code(text: str) -> bool:
     """Return whether a text is a code of this module."""
     return text in _CODES

@@ -33,5 +33,30 @@ def are_selected(
     )
 
 
+def contradicted(
+    labels: Mapping[str, str], node_selector: Mapping[str, str], affinity: Affinity | None
+) -> dict[str, str]:
+    """Return the labels of a flavor that keep pods off its nodes, by key; empty where none does.
+
+    Of alternatives of an affinity, the one counts that the fewest labels contradict.
+
+    Args:
+        labels: that all nodes of a flavor have.
+        node_selector: labels that the nodes of the pods must have.
+        affinity: required node affinity of the pods; None where there is none.
+    """
+    keys = {key for key, value in node_selector.items() if labels.get(key, value) != value}
+    terms = [
+        {
+            requirement.key
+            for requirement in _about(term, labels)
+            if not requirement.matches(labels)
+        }
+        for term in affinity or ()
+    ]
+    keys |= min(terms, key=len, default=set())
+    return {key: labels[key] for key in sorted(keys)}
+
+
 def _about(term: Iterable[Requirement], labels: Mapping[str, str]) -> tuple[Requirement, ...]:
     return tuple(requirement for requirement in term if requirement.key in labels)

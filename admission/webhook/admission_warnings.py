@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.answers import queue_problems
 from admission.base import causes, conditions, names, quantity
 from admission.base.amount import UNLIMITED
 from admission.base.causes import CapPlace, Shortage
@@ -27,11 +26,11 @@ from admission.objects.reviewed_pod import ReviewedPod
 from admission.reasons import next_steps, sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling import model, node_labels
-from admission.webhook import requests
+from admission.webhook import key_warnings, requests
 from admission.webhook.queueing import ManagementState, QueueingResult
 from admission.webhook.review_context import Context, Lister, QueueFacts, Rules
 
-LONGEST: Final = 200
+LONGEST: Final = key_warnings.LONGEST
 _OF_CLASS: Final = " It starts only if this is the extendedResourceName of a DeviceClass of GPUs."
 _STARTED_AGAIN: Final = "it goes on when the queue is started again"
 _UNCOVERED_STEP: Final = "remove the request, or have the resource added"
@@ -106,13 +105,16 @@ def queued(
         for part in parts
         for text in (*_rewritten(part), *_doubted(part), *_several_instances(part))
     ]
-    rewritten += _unknown_keys((metadata, *(part.written.metadata for part in parts)))
+    written = (metadata, *(part.written.metadata for part in parts))
+    rewritten += key_warnings.without_effect(written)
     queue, about = about_queue(placement, context, lister)
     about = (*_missing_priority_class(metadata, lister), *about)
     if queue is None:
         return (*rewritten, *about)
     never = [verdict for part in parts for verdict in _about_part(part, queue, lister)]
     local_queue = lister.local_queue(context.namespace, placement.queue)
+    local_metadata = None if local_queue is None else local_queue.metadata
+    rewritten += key_warnings.beyond_queue(written, queue.metadata, local_metadata)
     if not any(verdict.text.reason == Code.EXCEEDS_MAX_QUOTA for verdict in never):
         never += _over_caps(parts, local_queue, queue)
     classes = [text for part in parts for text in _of_classes(part, queue)]
@@ -120,41 +122,6 @@ def queued(
     is_told = about or never or classes
     behind = () if is_told else _behind(metadata, parts, queue, line, lister)
     return (*rewritten, *about, *(verdict.warning for verdict in never), *classes, *behind)
-
-
-_KEYS: Final = frozenset(
-    text
-    for text in vars(names).values()
-    if isinstance(text, str) and text.startswith(f"{names.OWN_DOMAIN}/")
-)
-_USER_KEYS: Final = (
-    names.MIG_PROFILE, names.GPU_MEMORY, names.MINIMUM_RUN_TIME, names.PREEMPTION_NOTICE,
-)  # fmt: skip
-"""What people set on pods and owners."""
-
-
-def _unknown_keys(metadata: Iterable[views.ObjectMeta]) -> list[str]:
-    """Return a warning for each annotation of our domain that means nothing, and for a queue."""
-    keys: dict[str, bool] = {}
-    for metadata_of_one in metadata:
-        for key in metadata_of_one.annotations or {}:
-            keys[key] = keys.get(key, False) or bool(metadata_of_one.label(key))
-    texts = []
-    if names.QUEUE_LABEL in keys and not keys[names.QUEUE_LABEL]:
-        texts.append(f"Without effect: {names.QUEUE_LABEL} is a label, not an annotation")
-    unknown = (k for k in keys if k.startswith(f"{names.OWN_DOMAIN}/") and not _is_known(k))
-    for key in sorted(unknown)[:_NAMES_SHOWN]:
-        meant = queue_problems.similar_key(key, _USER_KEYS)
-        advice = f"; did you mean {meant}?" if meant else ""
-        texts.append(_cut(f"Without effect: annotation {key} is not known{advice}"))
-    return texts
-
-
-def _is_known(key: str) -> bool:
-    """Return whether an annotation is one of ours; some end in the name of a container."""
-    return key in _KEYS or any(
-        key.startswith(f"{prefix}.") for prefix in (names.MIG_PROFILE, names.GPU_MEMORY)
-    )
 
 
 def relabelled(
@@ -359,7 +326,7 @@ def _about_part(part: CreatedPods, queue: ClusterQueue, lister: Lister) -> Itera
             continue
         flavors = _selected(part.pod, group, lister)
         if not flavors:
-            yield _matches_no_flavor(part, queue, group)
+            yield _matches_no_flavor(part, queue, group, lister)
         elif nodes := _beyond_nodes(requested, of_pod, part.count, queue, flavors, lister):
             yield _larger_than_nodes(nodes, part)
         elif not _fits_own_quota(requested, flavors, facts):
@@ -434,14 +401,29 @@ def _larger_than_nodes(nodes: Sequence[causes.LargestNode], part: CreatedPods) -
 
 
 def _matches_no_flavor(
-    part: CreatedPods, queue: ClusterQueue, group: ResourceGroupSpec
+    part: CreatedPods, queue: ClusterQueue, group: ResourceGroupSpec, lister: Lister
 ) -> _Verdict:
     refusals = tuple(causes.OtherNodes(quotas.name) for quotas in group.flavors)
     why = causes.NoFlavor(
         WaitReason.NO_MATCHING_FLAVOR, (causes.RefusedPodSet(part.name, refusals),)
     )
-    step = f"{part.named}set another nodeSelector or affinity"
-    return _Verdict(sentences.text(why, queue.metadata.name), step)
+    step = next_steps.labels_to_select(_contradicted(part.pod, group, lister))
+    step = step or "set another nodeSelector or affinity"
+    return _Verdict(sentences.text(why, queue.metadata.name), f"{part.named}{step}")
+
+
+def _contradicted(
+    pod: ReviewedPod, group: ResourceGroupSpec, lister: Lister
+) -> dict[str, dict[str, str]]:
+    """Return the labels by which a pod selects other nodes than a flavor has, by flavor."""
+    affinity = reviewed_pod.required_affinity(pod)
+    labels = {}
+    for quotas in group.flavors:
+        if (flavor := lister.resource_flavor(quotas.name)) is not None:
+            labels[quotas.name] = node_labels.contradicted(
+                flavor.spec.node_labels or {}, pod.spec.node_selector or {}, affinity
+            )
+    return labels
 
 
 def _uncovered(resources_wanted: Iterable[str], queue: ClusterQueue) -> Iterator[str]:

@@ -24,6 +24,7 @@ from admission.owners.review import Reviewed, Template
 from admission.webhook import (
     admission_warnings,
     earlier_admission,
+    key_warnings,
     limiting,
     making,
     metadata_rules,
@@ -324,11 +325,17 @@ def _without_queue(
     lister: Lister,
 ) -> ReviewOutcome:
     """One that is left alone, or suspended for its parent or until somebody gives it a queue."""
+    about_keys = key_warnings.outside_queues(
+        owner.metadata, (template.pod.metadata for template in templates)
+    )
     if placement.standing is ManagementState.IN_DOUBT:
         return ReviewOutcome(
             standing=placement.standing,
             operations=(*unadmitted(templates), *owner.hold()),
-            warnings=(admission_warnings.held_until_queued(owner.kind.name, context, lister),),
+            warnings=(
+                *about_keys,
+                admission_warnings.held_until_queued(owner.kind.name, context, lister),
+            ),
         )
     operations = [*unadmitted(templates)]
     if is_child(owner, rules) and not queueing.is_left_out(context.namespace, rules, lister):
@@ -345,7 +352,10 @@ def _without_queue(
         operations=tuple(operations),
         warnings=()
         if is_left_out
-        else admission_warnings.without_queue(owner.metadata, wants, context, lister),
+        else (
+            *about_keys,
+            *admission_warnings.without_queue(owner.metadata, wants, context, lister),
+        ),
     )
 
 

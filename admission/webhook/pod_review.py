@@ -16,6 +16,7 @@ from admission.objects.reviewed_pod import ReviewedPod, ReviewedPodSpec
 from admission.webhook import (
     admission_warnings,
     earlier_admission,
+    key_warnings,
     limiting,
     metadata_rules,
     queueing,
@@ -156,11 +157,12 @@ def _admission_warnings(
     if placement.queue:
         part = admission_warnings.CreatedPods(pod=rewritten.pod, written=pod)
         return admission_warnings.queued(pod.metadata, (part,), placement, context, lister)
+    about_keys = key_warnings.outside_queues(pod.metadata)
     if placement.standing is ManagementState.IN_DOUBT and queueing.lacks_a_queue(
         pod, placement, context, lister
     ):
-        return (admission_warnings.held_until_queued("pod", context, lister),)
-    return ()
+        return (*about_keys, admission_warnings.held_until_queued("pod", context, lister))
+    return about_keys
 
 
 def validate(
@@ -228,6 +230,8 @@ def _unheld(
     if placement.standing is not ManagementState.OF_JOB:
         warnings = admission_warnings.unheld(pod, placement, context, lister)
         is_looked_at = queueing.is_looked_at(pod, context, rules, lister)
+        if is_looked_at:
+            warnings = (*key_warnings.outside_queues(pod.metadata), *warnings)
         freed = earlier_admission.never_held(pod) if is_looked_at else ()
         return ReviewOutcome(
             standing=placement.standing,

@@ -6,10 +6,10 @@ Source: kubernetes pkg/apis/core/validation/validation.go (resource requirements
 from collections.abc import Iterable
 from typing import Final
 
-from admission.base import fielderrors, pod_resources, quantity
+from admission.base import fielderrors, names, pod_resources, quantity
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError, FieldPath
-from admission.gpu import resources
+from admission.gpu import resources, rewrite
 from admission.gpu.resources import ManagedResources
 from admission.objects import pods, reviewed_pod
 from admission.objects.reviewed_pod import Quantities, ReviewedContainer, ReviewedPod
@@ -25,9 +25,9 @@ etcd takes 1.5 MiB for an object: 4,096 containers of 384 bytes. Kubernetes 1.36
 _NANO: Final = 10**9
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 _INTEGER: Final = (
-    "must be an integer; for a part of a GPU see docs/guides/mig-memory-and-shares.md"
+    "must be an integer; for a part of a GPU set the annotation"
+    f" {names.GPU_MEMORY} or {names.MIG_PROFILE}"
 )
-_LIMIT_NEEDED: Final = "Limit must be set for non overcommitable resources"
 
 
 def managed_names(pod: ReviewedPod, managed: ManagedResources) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def _pair_errors(
     path: FieldPath, name: str, text: str, limits: Quantities
 ) -> Iterable[FieldError]:
     if name not in limits:
-        yield fielderrors.required(path.child("limits"), _LIMIT_NEEDED)
+        yield fielderrors.required(path.child("limits"), rewrite.limit_needed(name))
         return
     limit = str(limits[name])
     if _differ(text, limit):

@@ -21,6 +21,7 @@ from admission.owners.review import Template
 from admission.owners.serving import Serving
 from admission.webhook import (
     admission_warnings,
+    key_warnings,
     making,
     metadata_rules,
     owner_review,
@@ -134,14 +135,17 @@ def _without_queue(
     """An owner that is not changed; its creator is warned about what its pods use or wait for."""
     if old is not None or not _wants_a_queue(templates, rules):
         return _FREE
+    about_keys = key_warnings.outside_queues(
+        new.metadata, (template.pod.metadata for template in templates)
+    )
     if queueing.is_enforced(context.namespace, rules, lister) or rules.namespaces.queue_required:
         text = admission_warnings.held_until_queued(new.kind.name, context, lister)
-        return replace(_FREE, warnings=(text,))
+        return replace(_FREE, warnings=(*about_keys, text))
     wants = sorted(
         {n for template in templates for n in requests.managed_names(template.pod, rules.managed)}
     )
     warnings = admission_warnings.without_queue(new.metadata, wants, context, lister)
-    return replace(_FREE, warnings=warnings)
+    return replace(_FREE, warnings=(*about_keys, *warnings))
 
 
 def _created_pods(

@@ -32,7 +32,7 @@ def test_fields_without_effect_are_told_and_the_telling_ends_with_them() -> None
     assert (found["status"], found["reason"]) == ("False", "FieldsWithoutEffect")
     assert found["message"] == (
         "Without effect: spec.concurrentAdmissionPolicy (flavors are tried in their order)."
-        " See docs/limits-of-support.md"
+        " Remove what has no effect from the ClusterQueue"
     )
 
     none = {"spec": {"concurrentAdmissionPolicy": None}}

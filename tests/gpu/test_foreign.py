@@ -33,6 +33,27 @@ def test_names_of_our_own_and_of_other_devices_are_none_of_them(name: str) -> No
     assert not [row for row in foreign.TABLE if re.fullmatch(row.pattern, name)]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_slip"),
+    [
+        ("nvidia.com/GPU", True), ("nvidia.com/Gpu", True), ("nvidia.com/gPu", True),
+        ("nvidia.com/gpU", True), ("NVIDIA.com/gpu", True), ("Nvidia.com/gpu", True),
+        ("nVidia.COM/gpu", True), ("NVIDIA.COM/GPU", True), ("nvidia.com/GPUs", True),
+        ("nvidia/GPU", True), ("nvidia.com/gpu", False), ("nvidia.com/gpu.shared", False),
+        ("nvidia.com/GA102GL_A10", False), ("nvidia.com/TU104GL_Tesla_T4", False),
+        ("nvidia.com/GRID_T4-1Q", False), ("nvidia.com/gpumem", False),
+    ],
+)  # fmt: skip
+def test_other_capitals_are_a_slip_and_a_device_of_a_virtual_machine_is_none(
+    name: str, is_slip: bool
+) -> None:
+    rows = [row.vendor for row in foreign.TABLE if re.fullmatch(row.pattern, name)]
+    assert (rows == ["misspelled"]) is is_slip
+    assert (sentences.resources_misspelled([name]) is not None) is is_slip
+    is_right = name.startswith("nvidia.com/gpu") and "mem" not in name and not is_slip
+    assert bool(rows) is not is_right
+
+
 def test_what_is_misspelled_is_told_in_the_words_of_the_table() -> None:
     (row,) = (row for row in foreign.TABLE if row.mend is foreign.Mend.SPELL)
     for name in row.examples:

@@ -408,7 +408,8 @@ def _applied(pods, result: Rewrite) -> tuple[ContainerRequest, ...]:
             {},
             (
                 "spec.containers[0].resources.limits: Required value: Limit must be set for non"
-                " overcommitable resources"
+                " overcommitable resources; put nvidia.com/gpu into resources.limits, with the"
+                " same amount"
             ),
         ),
         (

@@ -237,7 +237,7 @@ def test_a_pod_that_selects_no_flavor_of_its_queue_is_told(system: System) -> No
     (warning,) = system.create(pods(team), pod).warnings
     assert warning == (
         f"Matches no flavor of queue {team}: {team} is on other nodes than the pod selects. Set"
-        " another nodeSelector or affinity"
+        f" {names.GPU_PRODUCT_LABEL} to {team}"
     )
 
 

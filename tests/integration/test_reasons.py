@@ -614,7 +614,7 @@ CASES = (
          " (max-per-user).", "ask for less, or have the cap of the queue raised"),
     Case(no_flavor, Code.NO_MATCHING_FLAVOR,
          "Matches no flavor of queue {ns}: {ns} is on other nodes than the pod selects.",
-         "create it again with another nodeSelector"),
+         "create it again, and set nvidia.com/gpu.product to A100 ({ns})"),
     Case(not_covered, Code.RESOURCE_NOT_COVERED,
          "Never starts as it is: queue {ns} has no quota for cpu.", "coveredResources"),
     Case(misspelled, Code.RESOURCE_MISSPELLED,

@@ -9,6 +9,7 @@ from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod, template_of
 from tests.builders.queues import make_cohort, make_local_queue
 from tests.controlplane import waiting
+from tests.controlplane.rest import RestError
 from tests.integration.applied import Json
 from tests.integration.installed import KUEUE, Installed
 
@@ -109,3 +110,30 @@ def test_a_queue_that_is_hardly_meant_is_created_with_a_warning(system: Installe
     cohort = make_cohort("loop", parentName="loop")
     (text,) = system.api.post_warned(f"{KUEUE}/cohorts{DRY_RUN}", cohort)[1]
     assert "its Cohorts form a cycle (loop -> loop)" in text
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_a_slip_in_the_label_of_a_queue_is_told_of_what_is_in_no_queue(
+    system: Installed, kind: str
+) -> None:
+    namespace = system.cluster.create_namespace("slip")
+    document = made(kind, 1)
+    slip = f"{names.QUEUE_LABEL.rpartition('-')[0]}"
+    document["metadata"]["labels"] = {slip: "research"}
+    document["metadata"]["annotations"] = {names.FLAVOR_PRODUCT: "H100"}
+    texts = told(system, namespace, kind, document, DRY_RUN)
+    assert texts[:2] == [
+        f"Without effect: label {slip} is not known; did you mean {names.QUEUE_LABEL}?",
+        f"Without effect: {names.FLAVOR_PRODUCT} belongs on a ResourceFlavor",
+    ]
+    # A pod may be held until it is known whether there is a queue.
+    assert kind == "pods" or texts[2:]
+    assert all(text.startswith("No queue: ") for text in texts[2:])
+
+
+def test_a_request_without_a_limit_is_refused_with_what_to_write(
+    system: Installed, team: str
+) -> None:
+    pod = make_pod("a", requests={names.GPU_RESOURCE: 1}, labels=QUEUED)
+    with pytest.raises(RestError, match=r"put nvidia\.com/gpu into resources.limits, with"):
+        told(system, team, "pods", pod, DRY_RUN)

@@ -297,7 +297,6 @@ def test_resources_that_fit_only_in_different_flavors_are_told_together():
         ("gpu-admission.dev/mig-profle", "gpu-admission.dev/mig-profile"),
         ("gpu-admission.dev/nothing-like-it", ""),
         ("gpu-admission.dev/mig-profile.main", None),
-        ("gpu-admission.dev/minimum-run-time", None),
         ("example.com/mig", None),
     ],
 )
@@ -386,10 +385,29 @@ def test_a_pod_that_selects_no_flavor_is_told_so(*, by_affinity: bool) -> None:
     (text,) = warnings(make_labelled_pools(), **select("l4", by_affinity=by_affinity))
     assert text == (
         "Matches no flavor of queue gpus: a100 is on other nodes than the pod selects; h100 is on"
-        " other nodes than the pod selects. Set another nodeSelector or affinity"
+        " other nodes than the pod selects. Set gpu to a100 or h100"
     )
     both = select("l4", "h100", by_affinity=True)
     assert warnings(make_labelled_pools(), **both) == ()
+
+
+def test_of_flavors_with_long_names_the_labels_are_told_rather_than_each_refusal() -> None:
+    products = {"h100-80gb": "NVIDIA-H100-80GB-HBM3", "a100-80gb": "NVIDIA-A100-SXM4-80GB"}
+    queue = cluster_queue_view({name: {GPU: "8"} for name in products}, name="speech")
+    flavors = {
+        name: msgspec.convert(
+            make_flavor(name, node_labels={names.GPU_PRODUCT_LABEL: product}), ResourceFlavor
+        )
+        for name, product in products.items()
+    }
+    cluster = make_cluster("default", cluster_queues={"gpus": queue}, flavors=flavors)
+    (text,) = warnings(cluster, nodeSelector={names.GPU_PRODUCT_LABEL: "H100"})
+    assert len(text) <= admission_warnings.LONGEST
+    assert text.startswith("Matches no flavor of queue speech: ")
+    assert text.endswith(
+        " Set nvidia.com/gpu.product to NVIDIA-H100-80GB-HBM3 (h100-80gb) or"
+        " NVIDIA-A100-SXM4-80GB (a100-80gb)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_only_one_slip_of_the_hand_makes_a_name_resemble_another(
 # ------------------------------------------------------------------------------------- resources
 
 
-@pytest.mark.parametrize("resource", ["nvidia.com/gpus", "nvidia/gpu"])
+@pytest.mark.parametrize("resource", ["nvidia.com/gpus", "nvidia/gpu", "nvidia.com/GPU"])
 def test_a_misspelled_gpu_is_told_also_while_the_cache_is_empty(resource: str) -> None:
     queue = make_cluster_queue(quotas={"a100": {resource: 4}})
     text = (

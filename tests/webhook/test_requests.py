@@ -12,8 +12,14 @@ from tests.webhook.builders import RULES, make_cluster, mutate
 GPU = "nvidia.com/gpu"
 RESOURCES = "spec.containers[0].resources"
 NEGATIVE = "must be greater than or equal to 0"
-NO_LIMIT = "Limit must be set for non overcommitable resources"
-INTEGER = "must be an integer; for a part of a GPU see docs/guides/mig-memory-and-shares.md"
+NO_LIMIT = (
+    "Limit must be set for non overcommitable resources; put nvidia.com/gpu into resources.limits,"
+    " with the same amount"
+)
+INTEGER = (
+    "must be an integer; for a part of a GPU set the annotation gpu-admission.dev/gpu-memory or"
+    " gpu-admission.dev/mig-profile"
+)
 QUANTITY = "must be a Kubernetes quantity such as 1, 500m or 2Gi"
 
 

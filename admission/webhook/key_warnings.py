@@ -1,0 +1,193 @@
+"""Warnings about labels and annotations of pods and owners that have no effect there.
+
+They are keys of Kueue and of this project: misspelled, on the wrong kind of object, or a label
+where an annotation is read. A key of Kueue that resembles none that people set is not doubted: it
+may be of a version of Kueue that this program does not serve.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from admission.answers import queue_problems
+from admission.base import durations, names
+from admission.objects import run_times, views
+from admission.reasons import sentences
+
+LONGEST: Final = 200
+"""Characters of a warning; kubectl cuts longer ones."""
+
+_SHOWN: Final = 5
+_COMPARED: Final = 20
+"""Keys of Kueue that are compared with those that people set; more on one object are no slip."""
+
+_LABEL: Final = "label"
+_ANNOTATION: Final = "annotation"
+_OTHER_SORT: Final[Mapping[str, str]] = {_LABEL: _ANNOTATION, _ANNOTATION: _LABEL}
+
+_OWN_KEYS: Final = (
+    names.MIG_PROFILE, names.GPU_MEMORY, names.MINIMUM_RUN_TIME, names.PREEMPTION_NOTICE,
+)  # fmt: skip
+_KUEUE_ANNOTATIONS: Final = (
+    names.POD_GROUP_TOTAL_COUNT, names.POD_GROUP_FAST_ADMISSION, names.POD_GROUP_SERVING,
+    names.RETRIABLE_IN_GROUP, names.ADMISSION_GATED_BY, names.ELASTIC_JOB,
+    names.JOB_MIN_PARALLELISM, names.JOB_SYNC_COMPLETIONS, names.REQUIRED_TOPOLOGY,
+    names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY, names.SLICE_REQUIRED_TOPOLOGY,
+    names.PODSET_SLICE_SIZE, names.PODSET_SLICE_CONSTRAINTS, names.PODSET_GROUP_NAME,
+)  # fmt: skip
+_EITHER: Final = (names.POD_GROUP_NAME, names.PREBUILT_WORKLOAD)
+_USER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    _LABEL: (
+        names.QUEUE_LABEL, names.PRIORITY_CLASS_LABEL, names.MAX_EXEC_TIME_LABEL, *_EITHER,
+    ),
+    _ANNOTATION: (*_OWN_KEYS, *_EITHER, *_KUEUE_ANNOTATIONS),
+}  # fmt: skip
+"""What people set on pods and owners, by where it is read."""
+
+_KNOWN: Final = frozenset(
+    text
+    for text in vars(names).values()
+    if isinstance(text, str) and text.startswith(names.OUR_PREFIXES)
+)
+
+
+def without_effect(metadata: Iterable[views.ObjectMeta]) -> tuple[str, ...]:
+    """Return a warning for each label and annotation that has no effect; few of many.
+
+    Args:
+        metadata: of what is created, and of the templates of its pods, as the user wrote them.
+    """
+    keys: dict[str, dict[str, None]] = {_LABEL: {}, _ANNOTATION: {}}
+    for metadata_of_one in metadata:
+        keys[_LABEL].update(dict.fromkeys(metadata_of_one.labels or {}))
+        keys[_ANNOTATION].update(dict.fromkeys(metadata_of_one.annotations or {}))
+    return tuple(
+        text
+        for sort in (_LABEL, _ANNOTATION)
+        for text in _of_sort(sort, sorted(keys[sort]), keys[_OTHER_SORT[sort]])
+    )
+
+
+def outside_queues(
+    metadata: views.ObjectMeta, templates: Iterable[views.ObjectMeta] = ()
+) -> tuple[str, ...]:
+    """Return the warnings about what is in no queue; none where a controller makes it.
+
+    Args:
+        metadata: of the pod or owner.
+        templates: metadata of its templates of pods.
+    """
+    if metadata.controller() is not None:
+        return ()
+    return without_effect((metadata, *templates))
+
+
+def beyond_queue(
+    metadata: Iterable[views.ObjectMeta],
+    cluster_queue: views.ObjectMeta,
+    local_queue: views.ObjectMeta | None,
+) -> Iterator[str]:
+    """Yield a warning for each time that is asked for and that the queue does not give.
+
+    Args:
+        metadata: of what is created, and of the templates of its pods, as the user wrote them.
+        cluster_queue: of its ClusterQueue, which gives the times.
+        local_queue: of its LocalQueue, which may shorten them; None where it is not known.
+    """
+    granted = run_times.readable(cluster_queue)
+    shortened = run_times.RunTimes() if local_queue is None else run_times.readable(local_queue)
+    times = [run_times.readable(each) for each in metadata]
+    for key, limit, narrowing, stated in (
+        (
+            names.MINIMUM_RUN_TIME, granted.minimum, shortened.minimum,
+            [each.minimum for each in times],
+        ),
+        (
+            names.PREEMPTION_NOTICE, granted.notice, shortened.notice,
+            [each.notice for each in times],
+        ),
+    ):  # fmt: skip
+        longest = max((each for each in stated if each is not None), default=0)
+        most_us = durations.narrowed(limit, narrowing)
+        queue, short = sentences.name(cluster_queue.name), key.rpartition("/")[2]
+        if longest and not limit:
+            yield (
+                f"Without effect: ClusterQueue {queue} has no {short}. Ask an administrator to set"
+                f" {key} on it"
+            )
+        elif longest > most_us:
+            yield (
+                f"Cut to {durations.to_wire(most_us)}: its queue gives no longer {short}. Only an"
+                f" administrator can raise {key} of ClusterQueue {queue}"
+            )
+
+
+def _of_sort(sort: str, keys: Iterable[str], other_keys: Collection[str]) -> list[str]:
+    """Return the warnings about all labels, or about all annotations.
+
+    Args:
+        sort: which of the two.
+        keys: theirs.
+        other_keys: keys of the other sort.
+    """
+    own_texts = (
+        text
+        for key in keys
+        if key.startswith(f"{names.OWN_DOMAIN}/") and (text := _about_own(sort, key, other_keys))
+    )
+    kueue_texts = _about_kueues(sort, keys, other_keys)
+    texts = (*islice(own_texts, _SHOWN), *islice(kueue_texts, _SHOWN))
+    return [sentences.clipped(text, LONGEST) for text in texts]
+
+
+def _about_own(sort: str, key: str, other_keys: Collection[str]) -> str:
+    """Return why a key of this project has no effect; empty where it has one."""
+    if _is_of_users(key):
+        is_wrong = sort == _LABEL and key not in other_keys
+        return _other_sort(sort, key) if is_wrong else ""
+    if key in run_times.OF_QUEUED:
+        return ""  # the rules of pods refuse it as an annotation
+    if home := queue_problems.home(key):
+        return f"Without effect: {key} belongs on {home}"
+    return "" if key in _KNOWN else _unknown(sort, key, _meant(sort, key))
+
+
+def _about_kueues(sort: str, keys: Iterable[str], other_keys: Collection[str]) -> Iterator[str]:
+    unknown = []
+    for key in keys:
+        if not key.startswith(f"{names.KUEUE_GROUP}/") or key in _USER_KEYS[sort]:
+            continue
+        if key in _USER_KEYS[_OTHER_SORT[sort]]:
+            if key not in other_keys:
+                yield _other_sort(sort, key)
+        elif key not in _KNOWN:
+            unknown.append(key)
+    for key in unknown[:_COMPARED]:
+        if meant := _meant(sort, key):
+            yield _unknown(sort, key, meant)
+
+
+def _is_of_users(key: str) -> bool:
+    """Return whether people set it on pods; some keys end in the name of a container."""
+    return key in _OWN_KEYS or key.startswith((f"{names.MIG_PROFILE}.", f"{names.GPU_MEMORY}."))
+
+
+def _meant(sort: str, key: str) -> str:
+    """Return which key was probably meant, with its sort where that is another one."""
+    for other in (sort, _OTHER_SORT[sort]):
+        if meant := queue_problems.similar_key(key, _USER_KEYS[other]):
+            return meant if other == sort else f"the {other} {meant}"
+    return ""
+
+
+def _unknown(sort: str, key: str, meant: str) -> str:
+    advice = f"; did you mean {meant}?" if meant else ""
+    room = LONGEST - len(advice)
+    return sentences.clipped(f"Without effect: {sort} {key} is not known", room) + advice
+
+
+def _other_sort(sort: str, key: str) -> str:
+    other = _OTHER_SORT[sort]
+    article = "an" if other == _ANNOTATION else "a"
+    back = "an" if sort == _ANNOTATION else "a"
+    return f"Without effect: {key} is {article} {other}, not {back} {sort}"
