@@ -63,14 +63,14 @@ class Status:
         let_run: what an administrator let run, sorted.
         created_meanwhile: pods with GPUs that were created without admission since the glass is
             broken, sorted; none where it is whole.
-        is_whole: whether all kinds of owners could be read.
+        reads_all_kinds: whether all kinds of owners could be read.
         taken_away: what is kept until the glass is closed.
     """
 
     since: str = ""
     let_run: tuple[Passing, ...] = ()
     created_meanwhile: tuple[Passing, ...] = ()
-    is_whole: bool = True
+    reads_all_kinds: bool = True
     taken_away: tuple[Document, ...] = ()
 
 
@@ -152,13 +152,13 @@ def status(api: Api, settings: Settings, listed_pods: Iterable[views.Pod]) -> St
     record = _record(api, settings.namespace)
     listed_pods = tuple(listed_pods)
     let_run = list(passing.let_run_pods(listed_pods))
-    is_whole = True
+    reads_all_kinds = True
     try:
         let_run += passing.let_run_owners(api, integrations.kinds_of(settings))
     except errors.ApiError:  # the rest is worth telling
-        is_whole = False
+        reads_all_kinds = False
     if record is None:
-        return Status(let_run=_sorted(let_run), is_whole=is_whole)
+        return Status(let_run=_sorted(let_run), reads_all_kinds=reads_all_kinds)
     # The API server's own time: pods bear its time, too.
     opened = clocks.from_wire(record["metadata"]["creationTimestamp"])
     created = passing.created_since(listed_pods, opened, settings.managed_namespaces)
@@ -166,7 +166,7 @@ def status(api: Api, settings: Settings, listed_pods: Iterable[views.Pod]) -> St
         since=record["data"][_SINCE],
         let_run=_sorted(let_run),
         created_meanwhile=_sorted(created),
-        is_whole=is_whole,
+        reads_all_kinds=reads_all_kinds,
         taken_away=tuple(json.loads(record["data"][_KEPT])),
     )
 

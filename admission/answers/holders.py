@@ -301,7 +301,7 @@ def _takers(
         borrowed: of what it holds what its ClusterQueue has borrowed, or may have.
     """
     node = read.forest.queues.get(workload.cluster_queue)
-    if node is None or workload.stays or workload.surges:
+    if node is None or workload.stays or workload.surges or not quota.gives_back(node):
         return
     above = f"a priority above {workload.priority}"
     match node.spec.preemption.within_cluster_queue:

@@ -140,7 +140,7 @@ def off(target: ApiServerTarget, config_file: Path | None, form: str) -> None:
         changes = list(glass.close_gates(api, settings))
     show(changes, form)
     if form == "text":
-        click.echo("the glass is whole: new GPU pods wait for quota")
+        click.echo(_whole())
         if passed is not None:
             _tell_going_on(passed)
 
@@ -167,7 +167,7 @@ def status(target: ApiServerTarget, config_file: Path | None, form: str) -> None
     click.echo(
         f"the glass is broken since {status_now.since}; put it back with: {off}"
         if status_now.since
-        else "the glass is whole: new GPU pods wait for quota"
+        else _whole()
     )
     _tell_passed(status_now)
 
@@ -293,14 +293,23 @@ def _started(each: Passing) -> Applied:
     )
 
 
+def _whole() -> str:
+    """Return that the glass is whole; nobody was asked whether the webhook answers."""
+    doctor = clusters.again("gpu-admission doctor")
+    return f"the glass is whole: new GPU pods wait for quota; does the webhook answer? {doctor}"
+
+
 def _document(status_now: glass.Status) -> dict[str, Any]:
     """Return the status as JSON."""
     return {
         "since": status_now.since,
         "let_run": [_passing_document(each) for each in status_now.let_run],
         "created_meanwhile": [_passing_document(each) for each in status_now.created_meanwhile],
-        "is_whole": status_now.is_whole,
-        "taken_away": status_now.taken_away,
+        "reads_all_kinds": status_now.reads_all_kinds,
+        "taken_away": [
+            {"kind": each["kind"], "name": each["metadata"]["name"]}
+            for each in status_now.taken_away
+        ],
     }
 
 
@@ -314,7 +323,7 @@ def _tell_passed(status_now: glass.Status) -> None:
     _tell_list("let run outside of quota", status_now.let_run)
     if status_now.since:
         _tell_list("created meanwhile without admission", status_now.created_meanwhile)
-    if not status_now.is_whole:
+    if not status_now.reads_all_kinds:
         click.echo("note: not every kind of owner could be read")
 
 

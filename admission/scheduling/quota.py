@@ -14,7 +14,7 @@ from admission.base.causes import NOT_ELSEWHERE, Elsewhere
 from admission.base.names import FlavorResource, WorkloadKey
 from admission.scheduling import caps
 from admission.scheduling.hierarchy import CohortHierarchy, QueueNode, QuotaNode
-from admission.scheduling.model import PreemptionPolicy
+from admission.scheduling.model import PreemptionPolicy, StopPolicy
 from admission.scheduling.reserving import ReservingWorkload
 
 
@@ -155,8 +155,18 @@ def reclaimable(queue: QueueNode, fr: FlavorResource, borrowed: int) -> int:
 
 
 def borrowed_by(leaves: Iterable[QueueNode], fr: FlavorResource) -> int:
-    """Return what some ClusterQueues use beyond their nominal quota."""
-    return sum(max(0, leaf.usage.get(fr, 0) - nominal(leaf, fr)) for leaf in leaves)
+    """Return what some ClusterQueues use beyond their nominal quota, and can be made to give back.
+
+    Nothing is taken from one that is stopped.
+    """
+    return sum(
+        max(0, leaf.usage.get(fr, 0) - nominal(leaf, fr)) for leaf in leaves if gives_back(leaf)
+    )
+
+
+def gives_back(queue: QueueNode) -> bool:
+    """Return whether others may preempt what a ClusterQueue has borrowed."""
+    return queue.active and queue.spec.stop_policy is StopPolicy.NONE
 
 
 def limiting(node: QuotaNode, fr: FlavorResource, value: int) -> QuotaNode | None:

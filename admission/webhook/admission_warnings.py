@@ -35,7 +35,6 @@ _OF_CLASS: Final = " It starts only if this is the extendedResourceName of a Dev
 _STARTED_AGAIN: Final = "it goes on when the queue is started again"
 _UNCOVERED_STEP: Final = "remove the request, or have the resource added"
 _NAMES_SHOWN: Final = 5
-_ANY: Final = str(model.PreemptionPolicy.ANY)
 _NEVER: Final = str(model.PreemptionPolicy.NEVER)
 _STEPS: Final = ((1, 10), (10, 99), (100, 0))
 """To what numbers are rounded, and up to which; 0 for all."""
@@ -577,7 +576,8 @@ def _behind(
         return
     if not has_room and not _is_capped(queue):
         is_own = _has_room(demands, queue, lister, lister.unused)
-        if is_own and waiting <= 0 and _reclaims(queue):
+        is_taken_back = is_own and _has_room(demands, queue, lister, lister.reclaimed)
+        if is_taken_back and waiting <= 0:
             yield (
                 "Starts after it takes back what others borrow of its queue. See: kubectl gpu"
                 f" queue {line}"
@@ -596,12 +596,6 @@ def _behind(
         if len(text) <= LONGEST or not where:
             yield _cut(text)  # the command is worth more than the name that it has, too
             return
-
-
-def _reclaims(queue: ClusterQueue) -> bool:
-    """Return whether a queue takes back what others borrow of its quota, whoever they are."""
-    preemption = queue.spec.preemption
-    return preemption is not None and preemption.reclaim_within_cohort == _ANY
 
 
 def _may_preempt(

@@ -209,6 +209,10 @@ class ClusterLister:
         """Return what is left of a ClusterQueue's own quota; None where not known."""
         return self._reach.unused(queue, flavor, resource)
 
+    def reclaimed(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what a ClusterQueue could take once others gave back; None where not known."""
+        return self._reach.reclaimed(queue, flavor, resource)
+
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """Return the ResourceFlavor."""
         view = self._get(resources.RESOURCE_FLAVORS, "", name)
@@ -452,6 +456,19 @@ class Reach:
             if node is None:
                 return None
             return max(0, amount.subtract(quota.nominal(node, pair), node.usage.get(pair, 0)))
+
+    def reclaimed(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what the queue could take once others gave back what they borrow of its quota.
+
+        None if unknown.
+        """
+        pair = FlavorResource(FlavorName(flavor), ResourceName(resource))
+        with self._lock:
+            node = self._with_usage(queue)
+            if node is None:
+                return None
+            borrowed = quota.borrowed_by(node.root().leaves(), pair)
+            return max(0, quota.available(node, pair)) + quota.reclaimable(node, pair, borrowed)
 
     def _with_usage(self, queue: str) -> QueueNode | None:
         """Return a queue that admits, with what the statuses say is in use; the lock is taken."""

@@ -102,6 +102,13 @@ class Lister(Protocol):
         """
         ...
 
+    def reclaimed(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what a ClusterQueue could take of a flavor once others gave its quota back.
+
+        Return None where it is not known.
+        """
+        ...
+
     def unused(self, queue: str, flavor: str, resource: str) -> int | None:
         """Return what is left of a ClusterQueue's own quota of a flavor, lent or not.
 

@@ -99,7 +99,10 @@ def test_what_waits_runs_is_charged_and_goes_on(system: Installed) -> None:
     assert let_run == ["train", "second"]
     assert created == ["meanwhile"]
     (is_on, is_outside) = doctor(system, "break-glass")
-    assert is_on == ("error", "gpu-admission break-glass off")
+    assert is_on == (
+        "error",
+        "once webhook and controller run again: gpu-admission break-glass off",
+    )
     assert is_outside[0] == "warning"
     assert not doctor(system, "webhook-configurations")
 

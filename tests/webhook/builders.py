@@ -86,6 +86,9 @@ class Cluster:
     def free(self, queue: str, flavor: str, resource: str) -> int | None:
         return self._reach().free(queue, flavor, resource)
 
+    def reclaimed(self, queue: str, flavor: str, resource: str) -> int | None:
+        return self._reach().reclaimed(queue, flavor, resource)
+
     def unused(self, queue: str, flavor: str, resource: str) -> int | None:
         return self._reach().unused(queue, flavor, resource)
 

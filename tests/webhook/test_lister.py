@@ -1,5 +1,7 @@
 """The webhook's cache follows the watches and says when it is complete."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -144,11 +146,14 @@ def test_a_verbose_readiness_says_of_which_moment_each_kind_is():
 
 
 def test_what_is_free_follows_the_statuses_and_the_cohort() -> None:
-    def queue(name: str, used: int) -> ClusterQueue:
+    def queue(name: str, used: int, **spec: Any) -> ClusterQueue:
         reserved = [{"name": "a", "resources": [{"name": "gpu", "total": str(used)}]}]
         status = {"flavorsReservation": reserved}
         quotas = {"a": {"gpu": "8"}}
-        return cluster_queue_view(quotas, name=name, cohortName="all", status=status)
+        preemption = {"reclaimWithinCohort": "Any"}
+        return cluster_queue_view(
+            quotas, name=name, cohortName="all", status=status, preemption=preemption, **spec
+        )
 
     reach = lister.Reach()
     for name, used in (("own", 6), ("other", 0)):
@@ -156,6 +161,9 @@ def test_what_is_free_follows_the_statuses_and_the_cohort() -> None:
     assert reach.free("own", "a", "gpu") == 10
     reach.set_queue(queue("other", 12))
     assert (reach.free("own", "a", "gpu"), reach.unused("own", "a", "gpu")) == (0, 2)
+    assert reach.reclaimed("own", "a", "gpu") == 2
+    reach.set_queue(queue("other", 12, stopPolicy="Hold"))
+    assert reach.reclaimed("own", "a", "gpu") == 0
     reach.set_queue(queue("other", 3))
     assert (reach.free("own", "a", "gpu"), reach.most("own", "a", "gpu")) == (7, 16)
     reach.drop_queue("other")

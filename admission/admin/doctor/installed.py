@@ -162,7 +162,7 @@ def glass(picture: Picture) -> Iterator[DoctorFinding]:
             "ConfigMap",
             f"{picture.namespace}/{break_glass.RECORD}",
             f"break-glass is on since {picture.glass.since}: GPU pods run without quota{created}",
-            "gpu-admission break-glass off",
+            "once webhook and controller run again: gpu-admission break-glass off",
         )
     if let_run:
         yield warning(
