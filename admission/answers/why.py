@@ -467,8 +467,8 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
     nodes = dict(
         sorted(Counter(node for pod_answer in answers for node in pod_answer.nodes).items())
     )
-    worst = next((pod_answer for pod_answer in answers if pod_answer.state not in _FINE), None)
-    if worst is None:
+    waits = [pod_answer for pod_answer in answers if pod_answer.state not in _FINE]
+    if not waits:
         first = next(
             (pod_answer for pod_answer in answers if pod_answer.reason not in _RUNNING),
             answers[0],
@@ -479,12 +479,13 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
         answer = _answer(subject, first.state, text,
                          local=first.queue, cluster_queue=first.cluster_queue)  # fmt: skip
         return replace(answer, parts=parts, nodes=nodes)
+    worst, words = _first_in_line(api, waits)
     document = next(pod for pod in pods if pod["metadata"]["name"] == worst.name)
     first_waiting = _of_pod(api, ExplainedObject(resource=resources.PODS, document=document))
-    count = sum(pod_answer.state not in _FINE for pod_answer in answers)
-    text = sentences.of_pods(
-        Text(first_waiting.reason, first_waiting.message), count, len(answers)
-    )
+    message, told_place = first_waiting.message, reading.told_place(first_waiting.message)
+    if told_place is not None and words:
+        message = message.replace(f"{told_place.words} in queue", f"{words} in queue", 1)
+    text = sentences.of_pods(Text(first_waiting.reason, message), len(waits), len(answers))
     return replace(
         first_waiting,
         kind=subject.resource.kind,
@@ -493,6 +494,53 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
         nodes=nodes,
         parts=parts,
     )
+
+
+def _first_in_line(api: Api, waits: Sequence[Answer]) -> tuple[Answer, str]:
+    """Return which of some pods that wait is the first in the queue, and the places of all.
+
+    Their conditions say the places where nobody serves them; where no condition says one, it is
+    the first pod by name.
+
+    Args:
+        api: is asked with the rights of the caller.
+        waits: where each of the pods stands, at least one.
+
+    Returns:
+        The first, and the places in words, such as ``1st to 7th``; empty where none is known.
+    """
+    first = waits[0]
+    told_places = {
+        pod_answer.name: place
+        for pod_answer in waits
+        if (place := reading.told_place(pod_answer.message)) is not None
+    }
+    if not told_places:
+        return first, ""
+    exact = _exact_places(api, first)
+    numbers = {
+        pod_answer.name: exact[key]
+        for pod_answer in waits
+        if (key := WorkloadKey(pod_answer.namespace, pod_answer.workload)) in exact
+    }
+    is_about = not numbers and any(place.is_about for place in told_places.values())
+    numbers = numbers or {name: place.number for name, place in told_places.items()}
+    first = min(
+        (pod_answer for pod_answer in waits if pod_answer.name in numbers),
+        key=lambda pod_answer: numbers[pod_answer.name],
+    )
+    return first, sentences.places(numbers.values(), is_about=is_about)
+
+
+def _exact_places(api: Api, answer: Answer) -> Mapping[WorkloadKey, int]:
+    """Return the places in the queue of an answer, as the controller serves them now.
+
+    It is empty where it does not, or not to the caller.
+    """
+    order = waiting.told(api, answer.cluster_queue)
+    if order is not None:
+        return {key: place for place, key in enumerate(order, 1)}
+    return without_queues.places(api, answer.namespace, answer.queue).by_workload
 
 
 _FINE: Final = frozenset({State.ADMITTED, State.FINISHED, State.NOT_MANAGED})
@@ -928,8 +976,8 @@ def _without_queues(
         without_queues.amounts(shortages.asked(_AS_WORKLOAD(workload)), answer.said.message, queue)
     )
     key = WorkloadKey(answer.namespace, answer.workload)
-    places = without_queues.place(api, key, answer.queue)
-    answer = _at_place(answer, places.place, answer.message if is_told else "")
+    places = without_queues.places(api, answer.namespace, answer.queue)
+    answer = _at_place(answer, places.by_workload.get(key), answer.message if is_told else "")
     notes = [*answer.notes]
     lacks = [_lack(amount, amount.free) for amount in amounts if amount.free is not None]
     alone = (
