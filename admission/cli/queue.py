@@ -86,6 +86,11 @@ def queue(
     if name is None and target.only:
         queues = [waiting.in_namespace(read, queue, target.only) for queue in queues]
         queues = [queue for queue in queues if queue.waiting or queue.unread]
+    unread = ""
+    if not queues:
+        unread = asking.instead_of_nothing(
+            read.missing, target, kind="Workload", command="queue", nothing="nobody waits"
+        )
     if form == "json":
         output.print_json(waiting.document(queues, starts, read.missing))
         return
@@ -96,14 +101,10 @@ def queue(
             click.echo("")
         showing = _Showing(starts, now, every=all_resources, unlimited=unlimited)
         asking.say(_lines(line, limit, width, showing))
-    unread = asking.instead_of_nothing(
-        read.missing, target, kind="Workload", command="queue", nothing="nobody waits"
-    )
-    if not queues and unread:
+    if unread:
         asking.say(tables.sentence(unread, width))
-        if not target.only:
-            return
-    elif not queues:
+        return
+    if not queues:
         click.echo(f"Nobody waits in {f'namespace {target.only}' if target.only else 'a queue'}.")
     asking.say(asking.not_shown(read.missing, width, target.only if name is None else ""))
 

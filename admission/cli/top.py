@@ -156,10 +156,12 @@ def top(
                 use = _of(target, queue)
                 document = quota_use.document(use)
                 only = target.only if queue is None else ""
-                unread = asking.instead_of_nothing(
-                    use.missing, target, kind="LocalQueue", command="top",
-                    nothing="there is no queue",
-                )  # fmt: skip
+                unread = ""
+                if not use.queues and not use.local_queues:
+                    unread = asking.instead_of_nothing(
+                        use.missing, target, kind="LocalQueue", command="top",
+                        nothing="there is no queue",
+                    )  # fmt: skip
                 lines = _lines(use, tables.width(), every=all_resources, only=only, unread=unread)
             if watch and form != "json":
                 click.clear()
@@ -322,10 +324,8 @@ def _behind(use: Use, name: str) -> Use | None:
 def _lines(
     use: Use, width: int, *, every: bool, only: str = "", unread: str = ""
 ) -> Iterator[str]:
-    if unread and not use.queues and not use.local_queues:
+    if unread:
         yield from tables.sentence(unread, width)
-        if only:
-            yield from asking.not_shown(_without_totals(use.missing), width, only)
         return
     if not use.queues:
         yield from _local_lines(use, width, every=every, only=only)

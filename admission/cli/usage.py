@@ -207,8 +207,12 @@ def _show_preempted(
     form: str,
 ) -> None:
     moment = datetime.fromtimestamp(since, UTC)
-    with asking.asked(kubeconfig, context, None) as target:
+    with asking.asked(kubeconfig, context, namespace) as target:
         preempted = preemptions.of(target.api, namespace, target.namespace, moment)
+    if not preempted.preemptions:
+        asking.instead_of_nothing(
+            preempted.missing, target, kind="Workload", command="usage --preempted", nothing=""
+        )
     if form == "json":
         output.print_json(preemptions.document(preempted, moment))
         return

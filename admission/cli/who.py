@@ -138,19 +138,22 @@ def _everything(target: QueriedCluster) -> _Found:
     """Who holds quota; in the namespace that was typed if one was."""
     read = target.read(pods="", pod_fields=cluster.RUNNING)
     holders_, never = holders.of(read), tuple(waiting.never_starting(read))
-    instead = asking.instead_of_nothing(
-        read.missing, target, kind="Workload", command="who", nothing="nobody holds quota"
-    )
+    if target.only:
+        holders_ = tuple(holder for holder in holders_ if holder.namespace == target.only)
+    instead = ""
+    if not holders_:
+        instead = asking.instead_of_nothing(
+            read.missing, target, kind="Workload", command="who", nothing="nobody holds quota"
+        )
     if not target.only:
         where = _where(read, target)
         return _Found(_EVERYTHING, "", holders_, read.missing, where, never=never, instead=instead)
     return _Found(
         _NAMESPACE,
         target.only,
-        tuple(holder for holder in holders_ if holder.namespace == target.only),
+        holders_,
         read.missing,
         never=tuple(place for place in never if place.namespace == target.only),
-        instead=instead,
     )
 
 
@@ -364,10 +367,8 @@ def _on_node(target: QueriedCluster, node: views.Node, typed: str) -> _Found:
 
 
 def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[str]:
-    if result.instead and not result.holders:
+    if result.instead:
         yield from tables.sentence(result.instead, width)
-        if result.kind == _NAMESPACE:
-            yield from asking.not_shown(result.missing, width, result.name)
         return
     yield from tables.sentence(_verdict(result), width, "  ")
     shown = result.holders[:limit] if limit else result.holders

@@ -771,14 +771,45 @@ def test_who_may_not_read_all_namespaces_is_told_so_first(
     world: World, team: World, tmp_path: Path, command: str, answer: str
 ) -> None:
     step = f"kubectl gpu {command} -n NAMESPACE"
-    assert team.lines(command) == [f"You may not read all namespaces, nor namespace team: {step}"]
-    assert team.told(command)["missing"]
-    assert team.lines(command, "-n", "team")[0] == "You may not read namespace team."
     other: Any = OfTeam(world.store, "team")
     with served(other, resources.BUILT_IN + resources.CUSTOM, tmp_path) as kubeconfig:
         lines = World(world.store, kubeconfig, clock=world.clock).lines(command)
     line = f"You may not read all namespaces; in namespace team {answer}."
     assert lines == [f"{line} Another one: {step}"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ((), "you may not read all namespaces, nor namespace team"),
+        (("-n", "default"), "you may not read namespace default"),
+    ],
+)
+@pytest.mark.parametrize("command", ["who", "queue", "top", "usage --preempted"])
+def test_where_nothing_may_be_read_there_is_no_answer_and_the_exit_code_says_so(
+    team: World, command: str, typed: tuple[str, ...], message: str
+) -> None:
+    words = command.split(" ")
+    result = team.ask(*words, *typed)
+    hint = f"hint: name yours: kubectl gpu {command} -n NAMESPACE --kubeconfig {team.kubeconfig}"
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [f"error: {message}", hint]
+    told = team.ask(*words, *typed, "-o", "json")
+    assert (told.exit_code, json.loads(told.stdout)["code"]) == (1, "Forbidden")
+
+
+def test_no_hint_names_a_namespace_that_may_not_be_read(team: World) -> None:
+    for line in (
+        ("queue", "research", "-n", "default"), ("who", "n9", "-n", "default"),
+        ("why", "clusterqueue/research"), ("why", "node/n1", "-n", "default"),
+        ("why", "cronjob/tick"), ("why", "job/train"), ("why", "train"),
+    ):  # fmt: skip
+        result = team.ask(*line)
+        hint = result.stderr.splitlines()[-1]
+        assert result.exit_code == 1
+        assert "-n NAMESPACE" in hint, line
+        assert "-n default" not in hint, line
+        assert "-n team" not in hint, line
 
 
 ROBOT = "system:serviceaccount:ml:ci"
