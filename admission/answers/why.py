@@ -14,7 +14,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from admission.answers import cluster, quota_use, shortages, subjects, waiting, without_queues
+from admission.answers import (
+    cluster,
+    estimates,
+    quota_use,
+    shortages,
+    subjects,
+    waiting,
+    without_queues,
+)
 from admission.answers.cluster import Wanted
 from admission.answers.subjects import ExplainedObject
 from admission.answers.without_queues import FlavorRequest, LastEvent
@@ -990,6 +998,8 @@ def _without_queues(
         notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
     if queue is not None:
         notes.append(_use_of(queue))
+    if answer.reason not in next_steps.NEVER_STARTS:
+        notes.append(estimates.NOT_READ)
     missing = [*answer.missing]
     if places.is_refused:
         missing.append(

@@ -107,6 +107,7 @@ def test_what_a_job_asks_and_what_is_free_follow_from_its_own_condition(team: Te
     assert answer.numbers == (Numbers(flavor="a100", resource=GPU, asks=8, free=3),)
     assert answer.notes == (
         "LocalQueue default holds 4 a100; 1 Workload waits in it",
+        "start not known: your user may not read other queues and what runs in them",
         "what is free is as of the last time that it was tried, and may be less now",
     )
     assert answer.advice == "wait, or ask for less; what your team holds: kubectl gpu who -n ml"
@@ -121,6 +122,7 @@ def test_what_can_never_be_given_is_told_as_the_condition_has_it(team: Team) -> 
     team.add_job(never, "ExceedsMaxQuota")
     answer = team.ask()
     assert answer.message == "Too big: asks 8 a100, research can reach 6."
+    assert not any("start not known" in note for note in answer.notes)
     assert answer.numbers == (Numbers(flavor="a100", resource=GPU, asks=8, reach=6),)
 
 

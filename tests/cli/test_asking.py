@@ -229,14 +229,30 @@ def timed(tmp_path: Path) -> Iterator[World]:
 
 def test_queue_says_why_nothing_is_known_of_when_they_start(timed: World) -> None:
     note = (
-        "note: when they start is not known, as some of what holds their quota has no time limit:"
-        " the label kueue.x-k8s.io/max-exec-time-seconds, or the annotation"
+        "note: start not known: some of what holds their quota has no time limit: the label"
+        " kueue.x-k8s.io/max-exec-time-seconds, or the annotation"
         " gpu-admission.dev/maximum-run-time of a queue"
     )
     assert note not in timed.lines("queue", "research")
     endless = patches.merge({"spec": {"maximumExecutionTimeSeconds": None}})
     timed.store.patch(resources.WORKLOADS, "w", endless, "ml")
     assert note in timed.lines("queue", "research")
+
+
+def test_queue_says_once_that_a_member_may_not_read_what_tells_when_something_starts(
+    timed: World, tmp_path: Path
+) -> None:
+    endless = patches.merge({"spec": {"maximumExecutionTimeSeconds": None}})
+    timed.store.patch(resources.WORKLOADS, "w", endless, "ml")
+    note = "note: start not known: your user may not read other queues and what runs in them"
+    assert note not in timed.lines("queue", "-n", "ml")
+    member: Any = OfTeam(timed.store, "ml")
+    folder = tmp_path / "member"
+    folder.mkdir()
+    with served(member, resources.BUILT_IN + resources.CUSTOM, folder) as kubeconfig:
+        lines = World(timed.store, kubeconfig).lines("queue", "-n", "ml")
+    assert lines.count(note) == 1
+    assert not any("time limit" in line for line in lines)
 
 
 def test_queue_estimates_when_somebody_starts_and_says_on_what_that_depends(timed: World) -> None:
