@@ -897,6 +897,9 @@ def _with_numbers(
         told_place = reading.told_place(text.message) if place is None else None
         words = place_text(answer) if told_place is None else told_place.words
         text = shortages.verdict(text, shorts, answer.cluster_queue, place=words)
+    if not is_told and text.reason == Code.EXCEEDS_MAX_QUOTA:
+        flavors = cluster.read_flavors(api)
+        text = shortages.exceeds_nodes(text, _AS_WORKLOAD(workload), shorts, flavors)
     return _saying(answer, text, holder=holder)
 
 
@@ -959,7 +962,12 @@ def _last_event(
 
 
 _KNOWN_TO_CONTROLLER: Final = frozenset(
-    {Code.CAPACITY_MISSING, Code.CAPACITY_PROMISED, Code.HELD_BY_PREVIOUS_REVISION}
+    {
+        Code.CAPACITY_MISSING,
+        Code.CAPACITY_PROMISED,
+        Code.HELD_BY_PREVIOUS_REVISION,
+        Code.EXCEEDS_LARGEST_NODE,
+    }
 )
 """Reasons that the condition of a Workload, in Kueue's words, cannot tell."""
 
@@ -993,7 +1001,10 @@ def _without_queues(
         if answer.reason == Code.WAITING_FOR_QUOTA and lacks
         else None
     )
-    agrees = event is not None and alone is not None and _says_as_much(event, alone)
+    agrees = event is not None and (
+        event.reason == Code.EXCEEDS_LARGEST_NODE
+        or (alone is not None and _says_as_much(event, alone))
+    )
     if event is not None and not agrees:
         notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
     if queue is not None:
@@ -1045,6 +1056,8 @@ def _says_as_much(event: LastEvent, alone: Text) -> bool:
 def _as_event_said(answer: Answer, event: LastEvent) -> Answer:
     """Return the answer with the sentence of an event, and the exact place where it is known."""
     message, place = event.message, reading.told_place(event.message)
+    if event.reason == Code.EXCEEDS_LARGEST_NODE:
+        return _saying(answer, Text(event.reason, message), sees_queues=False)
     parts = "who holds the rest is" if answer.place is not None else "place and holders are"
     note = f"{parts} as of {event.at[:19]}Z, when its event said so"
     if place is not None and answer.place is not None:
@@ -1326,6 +1339,7 @@ def _saying(answer: Answer, text: Text, *, holder: str = "", sees_queues: bool =
         "namespace": answer.namespace,
         "name": answer.name,
         "workload": answer.workload,
+        "less": reading.largest_node(text.message),
     }
     step = next_steps.next_step(
         text.reason, place, sees_queues=sees_queues, is_alone=answer.is_alone,

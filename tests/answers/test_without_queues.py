@@ -126,6 +126,21 @@ def test_what_can_never_be_given_is_told_as_the_condition_has_it(team: Team) -> 
     assert answer.numbers == (Numbers(flavor="a100", resource=GPU, asks=8, reach=6),)
 
 
+def test_an_event_tells_that_no_node_is_as_large_as_one_pod_asks(team: Team) -> None:
+    never = (
+        "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor "
+        "a100, previously considered podsets requests (0) + current podset request (8) > maximum "
+        "capacity (6)"
+    )
+    beyond = "Too big: a pod asks 8 a100, the largest node has 4."
+    at = "2026-01-01T00:02:00.000000Z"
+    team.add_event(team.add_job(never, "ExceedsMaxQuota"), beyond, at, "ExceedsLargestNode")
+    answer = team.ask()
+    assert (answer.reason, answer.message) == ("ExceedsLargestNode", beyond)
+    assert answer.advice.startswith("create it again and ask for at most 4 in one pod")
+    assert not any("event" in note for note in answer.notes)
+
+
 def test_the_list_of_the_own_local_queue_tells_the_exact_place(team: Team) -> None:
     team.add_job()
     answer = team.ask(lists=at_place(11))
