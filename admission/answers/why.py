@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from admission.answers import (
+    borrowing,
     cluster,
     estimates,
     quota_use,
@@ -166,13 +167,27 @@ def explain(api: Api, namespace: str, typed: str) -> Answer:
         KubeError: the API server refused or did not answer.
     """
     subject = subjects.find(api, namespace, typed)
-    answer = _explained(api, namespace, subject)
+    answer = _with_borrowed(api, _explained(api, namespace, subject))
     annotations = subject.document["metadata"].get("annotations") or {}
     since = annotations.get(names.OUTSIDE_QUOTA)
     if not since:
         return answer
     note = f"an administrator let it run outside of quota at {since}, and its queue is charged"
     return replace(answer, notes=(*answer.notes, note))
+
+
+def _with_borrowed(api: Api, answer: Answer) -> Answer:
+    """Return the answer about what is admitted with how much its namespace has borrowed."""
+    if answer.state is not State.ADMITTED or not answer.queue:
+        return answer
+    try:
+        listed = api.list(resources.LOCAL_QUEUES, answer.namespace, into=LocalQueue).items
+    except errors.ApiError:
+        return answer
+    behind = (queue for queue in listed if queue.spec.cluster_queue == answer.cluster_queue)
+    flavors = set(answer.flavors.values()) or None
+    notes = borrowing.notes(borrowing.of_local_queues(behind), flavors)
+    return replace(answer, notes=(*answer.notes, *notes))
 
 
 def _explained(api: Api, namespace: str, subject: ExplainedObject) -> Answer:

@@ -177,6 +177,13 @@ def instead_of_nothing(
     return f"{read}. Another one: {step}"
 
 
+FREE_UNKNOWN: Final = (
+    "note: what is free is not known to your user; whether a Job would wait: "
+    "kubectl apply --dry-run=server -f FILE"
+)
+"""What helps who may not read ClusterQueues."""
+
+
 def never_start(count: int) -> str:
     """Return ``1 of them never starts as it is``."""
     return f"{count:,} of them never start{'s as it is' if count == 1 else ' as they are'}"

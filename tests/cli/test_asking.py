@@ -557,7 +557,8 @@ def test_the_number_of_gpus_is_never_cut_off(world: World, columns: int) -> None
 
 def test_what_is_not_known_is_told_as_unknown(world: World, team: World) -> None:
     """Who may not read ClusterQueues cannot know what is borrowed, nor what will be free."""
-    lines = team.lines("who", "research", "-n", "ml")
+    assert not any("BORROWED" in line for line in team.lines("who", "research", "-n", "ml"))
+    lines = team.lines("who", "research", "-n", "ml", "-o", "wide")
     row = next(cells(line) for line in lines if "ml/workload/w" in line)
     assert row[:3] == ["4", "a100", "?"]
     (holder,) = team.told("who", "research", "-n", "ml")["holders"]
@@ -570,6 +571,12 @@ def team(world: World, tmp_path: Path) -> Iterator[World]:
     restricted: Any = OfTeam(world.store, "ml")
     with served(restricted, resources.BUILT_IN + resources.CUSTOM, tmp_path) as kubeconfig:
         yield World(world.store, kubeconfig, clock=world.clock)
+
+
+FREE = (
+    "note: what is free is not known to your user; whether a Job would wait: kubectl apply "
+    "--dry-run=server -f FILE"
+)
 
 
 def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -> None:
@@ -590,11 +597,21 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
         ["ml/research", "research", "a100", "2", "4", "3", "3"],
     ]
     notes = [line for line in lines if line.startswith("note: ")]
-    assert notes[0] == (
+    borrowed, free, refused = notes
+    assert borrowed == (
+        "note: at least 2 of the 4 GPUs in use in queue research are borrowed: they may be taken "
+        "back"
+    )
+    assert free == FREE
+    assert refused == (
         "note: not all is shown: your user may not list clusterqueues; -o json names the roles "
         "that would show it"
-    )
-    assert len(notes) == 1, "what is outside of the namespace was not asked for"
+    ), "what is outside of the namespace was not asked for"
+    for line in (("who", "-n", "ml"), ("why", "workload/w", "-n", "ml")):
+        assert borrowed in team.lines(*line)
+    assert team.lines("who", "-n", "ml").count(FREE) == 1
+    assert not {borrowed, FREE} & set(world.lines("who", "-n", "ml"))
+    assert FREE not in world.lines("top", "-n", "ml")
     assert team.lines("top", "research", "-n", "ml")[1:3] == lines[1:3]
     (found,) = (
         one for one in team.told("top", "-n", "ml")["localQueues"] if one["name"] == "research"
