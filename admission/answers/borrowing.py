@@ -14,7 +14,7 @@ from admission.objects import queue_status
 from admission.objects.local_queue import LocalQueue
 
 
-class QueueUse(NamedTuple):
+class LocalHolding(NamedTuple):
     """What a LocalQueue holds of one resource in one flavor; canonical units.
 
     Attributes:
@@ -30,16 +30,16 @@ class QueueUse(NamedTuple):
     nominal: int | None
 
 
-def of_local_queues(local_queues: Iterable[LocalQueue]) -> Iterator[QueueUse]:
+def of_local_queues(local_queues: Iterable[LocalQueue]) -> Iterator[LocalHolding]:
     """Yield what LocalQueues hold, as their status says."""
     for queue in local_queues:
         nominal = queue_status.nominal(queue.status.nominal_quota)
         for pair, used in queue_status.reserved(queue.status.flavors_reservation).items():
             quota = None if nominal is None else nominal.get(pair, 0)
-            yield QueueUse(queue.spec.cluster_queue, pair, used, quota)
+            yield LocalHolding(queue.spec.cluster_queue, pair, used, quota)
 
 
-def notes(uses: Iterable[QueueUse], flavors: Container[str] | None = None) -> Iterator[str]:
+def notes(uses: Iterable[LocalHolding], flavors: Container[str] | None = None) -> Iterator[str]:
     """Yield how much of the GPUs in use is borrowed, a sentence for each ClusterQueue.
 
     ``at least 10 of the 26 GPUs in use in queue speech are borrowed: they may be taken back``

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from admission.answers import borrowing, cluster, node_groups, quota_use
-from admission.answers.borrowing import QueueUse
+from admission.answers.borrowing import LocalHolding
 from admission.answers.node_groups import DomainAmount, GroupedNodes
 from admission.answers.quota_use import (
     CohortUse,
@@ -522,12 +522,12 @@ def _local_lines(use: Use, width: int, *, every: bool, only: str) -> Iterator[st
         yield from tables.sentence(f"{text}{local_queue.cluster_queue}", width, "  ")
 
 
-def _held_by(local_queues: Iterable[LocalUse]) -> Iterator[QueueUse]:
+def _held_by(local_queues: Iterable[LocalUse]) -> Iterator[LocalHolding]:
     """Yield what LocalQueues hold."""
     for local_queue in local_queues:
         for line in local_queue.lines:
             pair = FlavorResource(FlavorName(line.flavor), ResourceName(line.resource))
-            yield QueueUse(local_queue.cluster_queue, pair, line.used, line.nominal)
+            yield LocalHolding(local_queue.cluster_queue, pair, line.used, line.nominal)
 
 
 def _local_verdict(use: Use, resource: str) -> str:

@@ -3,15 +3,15 @@
 import pytest
 
 from admission.answers import borrowing
-from admission.answers.borrowing import QueueUse
+from admission.answers.borrowing import LocalHolding
 from admission.base import names
 from admission.base.names import FlavorName, FlavorResource, ResourceName
 
 
-def use(used: int, nominal: int | None, flavor: str = "a100", resource: str = "") -> QueueUse:
+def use(used: int, nominal: int | None, flavor: str = "a100", resource: str = "") -> LocalHolding:
     """What a LocalQueue of ClusterQueue ``speech`` holds."""
     name = ResourceName(resource or names.GPU_RESOURCE)
-    return QueueUse("speech", FlavorResource(FlavorName(flavor), name), used, nominal)
+    return LocalHolding("speech", FlavorResource(FlavorName(flavor), name), used, nominal)
 
 
 NOTE = "at least {} of the {} GPUs in use in queue speech are borrowed: they may be taken back"
@@ -27,7 +27,7 @@ NOTE = "at least {} of the {} GPUs in use in queue speech are borrowed: they may
     ids=["one flavor", "two LocalQueues", "what another flavor lacks is not set off"],
 )
 def test_what_is_beyond_the_nominal_quota_is_borrowed(
-    uses: list[QueueUse], borrowed: int, in_use: int
+    uses: list[LocalHolding], borrowed: int, in_use: int
 ) -> None:
     assert list(borrowing.notes(uses)) == [NOTE.format(borrowed, in_use)]
 
@@ -37,7 +37,7 @@ def test_what_is_beyond_the_nominal_quota_is_borrowed(
     [[use(8, 8)], [use(8, None)], [use(90, 8, resource="cpu")]],
     ids=["within", "not known", "no GPUs"],
 )
-def test_nothing_is_said_where_no_gpus_are_known_to_be_borrowed(uses: list[QueueUse]) -> None:
+def test_nothing_is_said_where_no_gpus_are_known_to_be_borrowed(uses: list[LocalHolding]) -> None:
     assert list(borrowing.notes(uses)) == []
 
 

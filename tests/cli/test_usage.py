@@ -70,7 +70,8 @@ def test_who_may_not_read_the_records_is_told_which_role_lets_them(
     )
     assert f"--role {names.USAGE_READER_ROLE}" in told
     assert told.endswith(
-        "what you may ask: kubectl gpu usage --preempted -n research; kubectl gpu who -n research\n"
+        "what you may ask: kubectl gpu usage --preempted -n research; kubectl gpu who -n "
+        "research\n"
     )
     assert f"-n {SYSTEM}" in told
     rules = manifests.base(Settings(), manifests.DEFAULT_IMAGE)["rbac.yaml"]
