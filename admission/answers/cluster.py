@@ -164,6 +164,15 @@ def with_workloads(api: Api, objects: Objects, namespace: str) -> Objects:
     )
 
 
+def read_flavors(api: Api) -> tuple[ResourceFlavor, ...]:
+    """Return the ResourceFlavors; none where they may not be listed.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    return _Lists(api, "", []).of(resources.RESOURCE_FLAVORS, ResourceFlavor)
+
+
 def read_holders(api: Api, namespace: str) -> Objects:
     """Return the Workloads, and the pods that an admission has started and that have not ended.
 

@@ -180,8 +180,17 @@ def of_read(read: Read, queues: Iterable[Queue], now: datetime) -> Starts:
 
 def _is_whole(read: Read) -> bool:
     """Return whether all was read that tells until when quota is held."""
+    return not read.unreadable and may_read_all(read)
+
+
+def may_read_all(read: Read) -> bool:
+    """Return whether the caller may read all that tells until when quota is held."""
     kinds = ("ClusterQueue", "Cohort", "LocalQueue", "Workload")
-    return not read.unreadable and all(cluster.is_whole(read.missing, kind) for kind in kinds)
+    return all(cluster.is_whole(read.missing, kind) for kind in kinds)
+
+
+NOT_READ: Final = "start not known: your user may not read other queues and what runs in them"
+"""Why there is no estimate for who may not read all."""
 
 
 def waiting_for_unlimited(read: Read, queues: Iterable[Queue]) -> frozenset[WorkloadKey]:

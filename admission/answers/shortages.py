@@ -6,13 +6,15 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from admission.base import conditions
-from admission.base.causes import Shortage
+from admission.base import conditions, names
+from admission.base.causes import LargestNode, Shortage
 from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
-from admission.objects import values
+from admission.base.names import ResourceName
+from admission.objects import caps, pods, values
 from admission.objects import workload as workloads
-from admission.objects.workload import Workload
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.workload import PodSet, Workload
 from admission.reasons import reading, sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling import shortages
@@ -38,6 +40,64 @@ def verdict(text: Text, amounts: Iterable[Shortage], queue: str, *, place: str =
     if text.reason not in _FROM_NUMBERS or not lacking:
         return text
     return sentences.of_shortages(lacking, queue, place=place)
+
+
+def exceeds_nodes(
+    text: Text,
+    workload: Workload,
+    amounts: Iterable[Shortage],
+    flavors: Iterable[ResourceFlavor],
+) -> Text:
+    """Return that a pod asks for more than any node has, where that is the smaller limit.
+
+    It is looked for where a Workload asks for more than its queue can ever have.
+
+    Args:
+        text: why it waits.
+        workload: it.
+        amounts: what its pod sets ask for; see `of_workload`.
+        flavors: those that may be read, which say how large their nodes are.
+
+    Returns:
+        The text itself where quota is the smaller limit, or a flavor says nothing of its nodes.
+    """
+    if text.reason != Code.EXCEEDS_MAX_QUOTA:
+        return text
+    largest = {
+        flavor.metadata.name: caps.readable(flavor.metadata, names.LARGEST_NODE)
+        for flavor in flavors
+    }
+    listed = tuple(amounts)
+    for pod_set in workload.spec.pod_sets or ():
+        for resource, asks in sorted(_devices(pod_set).items()):
+            of_resource = [
+                shortage
+                for shortage in listed
+                if (shortage.pod_set, shortage.resource) == (pod_set.name, resource)
+            ]
+            limits = {
+                (str(shortage.flavor), resource): shortage.limit
+                for shortage in of_resource
+                if shortage.limit
+            }
+            nodes = [
+                LargestNode(resource, flavor, asks, has)
+                for flavor, _ in limits
+                if (has := largest.get(flavor, {}).get(ResourceName(resource))) is not None
+                and has < asks
+            ]
+            is_each = len(nodes) == len(limits)
+            if is_each and shortages.are_nodes_smaller(nodes, limits, pod_set.count):
+                return sentences.exceeds_largest_node(nodes)
+    return text
+
+
+def _devices(pod_set: PodSet) -> Mapping[str, int]:
+    """Return the devices that a pod asks for, by name; of what cannot be read none."""
+    try:
+        return pods.gpus_of(pod_set.template.spec)
+    except InvalidValueError:
+        return {}
 
 
 def of_workload(node: QueueNode, workload: Workload) -> list[Shortage]:

@@ -173,7 +173,8 @@ def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> Explained
             elsewhere.
     """
     for other in _called(typed, _ELSEWHERE):
-        advice = _ELSEWHERE[other].format(name=name, at=next_steps.at(namespace))
+        at = next_steps.at(_readable(api, namespace))
+        advice = _ELSEWHERE[other].format(name=name, at=at)
         raise SubjectError(
             f"a {other.kind} neither waits nor admits", advice, ErrorCode.UNKNOWN_KIND
         )
@@ -202,17 +203,46 @@ def _words(resource: Resource) -> Iterator[str]:
 def _named(
     api: Api, namespace: str, among: tuple[Resource, ...], name: str
 ) -> Iterator[ExplainedObject]:
-    """Yield the objects of that name; a kind that is not served, or may not be read, has none."""
+    """Yield the objects of that name; a kind that is not served, or may not be read, has none.
+
+    Raises:
+        ForbiddenError: there is none, and the first of several kinds with one name may not be
+            read: the others are seldom served.
+    """
+    refusal: errors.ForbiddenError | None = None
+    is_one_word, is_there = len({resource.kind for resource in among}) == 1, False
     for resource in among:
         try:
-            yield _get(api, resource, namespace, name)
+            object_of_name = _get(api, resource, namespace, name)
         except errors.NotFoundError:
             continue
         except errors.ForbiddenError as error:
             if not resource.namespaced:
-                raise _unread(resource, name, namespace) from error
-            if len(among) == 1:
-                raise
+                raise _unread(resource, name, _readable(api, namespace)) from error
+            if resource == among[0]:
+                refusal = error
+            continue
+        is_there = True
+        yield object_of_name
+    if refusal is not None and is_one_word and not is_there:
+        raise refusal
+
+
+def _readable(api: Api, namespace: str) -> str:
+    """Return a namespace whose Workloads may be listed; else how one is called in a manual.
+
+    Without a namespace in the context it is ``default``, which is seldom that of a team.
+    """
+    try:
+        api.list(resources.WORKLOADS, namespace, limit=1)
+    except errors.ForbiddenError:
+        return _ANY_NAMESPACE
+    except errors.ApiError:
+        pass  # it is not served
+    return namespace
+
+
+_ANY_NAMESPACE: Final = "NAMESPACE"
 
 
 def _unread(resource: Resource, name: str, namespace: str) -> SubjectError:

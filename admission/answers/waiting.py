@@ -246,7 +246,8 @@ def _said(read: Read, view: Workload) -> Text:
         replace(short, holders=(), unnamed=ALL_NAMED)
         for short in shortages.of_workload(node, view)
     ]
-    return shortages.verdict(text, alone, queue)
+    text = shortages.verdict(text, alone, queue)
+    return shortages.exceeds_nodes(text, view, alone, read.objects.flavors)
 
 
 def with_flavors(node: QueueNode, text: Text, message: str) -> Text:

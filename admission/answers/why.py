@@ -15,7 +15,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from admission.answers import (
+    borrowing,
     cluster,
+    estimates,
     flavor_labels,
     quota_use,
     shortages,
@@ -166,13 +168,27 @@ def explain(api: Api, namespace: str, typed: str) -> Answer:
         KubeError: the API server refused or did not answer.
     """
     subject = subjects.find(api, namespace, typed)
-    answer = _explained(api, namespace, subject)
+    answer = _with_borrowed(api, _explained(api, namespace, subject))
     annotations = subject.document["metadata"].get("annotations") or {}
     since = annotations.get(names.OUTSIDE_QUOTA)
     if not since:
         return answer
     note = f"an administrator let it run outside of quota at {since}, and its queue is charged"
     return replace(answer, notes=(*answer.notes, note))
+
+
+def _with_borrowed(api: Api, answer: Answer) -> Answer:
+    """Return the answer about what is admitted with how much its namespace has borrowed."""
+    if answer.state is not State.ADMITTED or not answer.queue:
+        return answer
+    try:
+        listed = api.list(resources.LOCAL_QUEUES, answer.namespace, into=LocalQueue).items
+    except errors.ApiError:
+        return answer
+    behind = (queue for queue in listed if queue.spec.cluster_queue == answer.cluster_queue)
+    flavors = set(answer.flavors.values()) or None
+    notes = borrowing.notes(borrowing.of_local_queues(behind), flavors)
+    return replace(answer, notes=(*answer.notes, *notes))
 
 
 def _explained(api: Api, namespace: str, subject: ExplainedObject) -> Answer:
@@ -475,8 +491,8 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
     nodes = dict(
         sorted(Counter(node for pod_answer in answers for node in pod_answer.nodes).items())
     )
-    worst = next((pod_answer for pod_answer in answers if pod_answer.state not in _FINE), None)
-    if worst is None:
+    waits = [pod_answer for pod_answer in answers if pod_answer.state not in _FINE]
+    if not waits:
         first = next(
             (pod_answer for pod_answer in answers if pod_answer.reason not in _RUNNING),
             answers[0],
@@ -487,12 +503,13 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
         answer = _answer(subject, first.state, text,
                          local=first.queue, cluster_queue=first.cluster_queue)  # fmt: skip
         return replace(answer, parts=parts, nodes=nodes)
+    worst, words = _first_in_line(api, waits)
     document = next(pod for pod in pods if pod["metadata"]["name"] == worst.name)
     first_waiting = _of_pod(api, ExplainedObject(resource=resources.PODS, document=document))
-    count = sum(pod_answer.state not in _FINE for pod_answer in answers)
-    text = sentences.of_pods(
-        Text(first_waiting.reason, first_waiting.message), count, len(answers)
-    )
+    message, told_place = first_waiting.message, reading.told_place(first_waiting.message)
+    if told_place is not None and words:
+        message = message.replace(f"{told_place.words} in queue", f"{words} in queue", 1)
+    text = sentences.of_pods(Text(first_waiting.reason, message), len(waits), len(answers))
     return replace(
         first_waiting,
         kind=subject.resource.kind,
@@ -501,6 +518,53 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
         nodes=nodes,
         parts=parts,
     )
+
+
+def _first_in_line(api: Api, waits: Sequence[Answer]) -> tuple[Answer, str]:
+    """Return which of some pods that wait is the first in the queue, and the places of all.
+
+    Their conditions say the places where nobody serves them; where no condition says one, it is
+    the first pod by name.
+
+    Args:
+        api: is asked with the rights of the caller.
+        waits: where each of the pods stands, at least one.
+
+    Returns:
+        The first, and the places in words, such as ``1st to 7th``; empty where none is known.
+    """
+    first = waits[0]
+    told_places = {
+        pod_answer.name: place
+        for pod_answer in waits
+        if (place := reading.told_place(pod_answer.message)) is not None
+    }
+    if not told_places:
+        return first, ""
+    exact = _exact_places(api, first)
+    numbers = {
+        pod_answer.name: exact[key]
+        for pod_answer in waits
+        if (key := WorkloadKey(pod_answer.namespace, pod_answer.workload)) in exact
+    }
+    is_about = not numbers and any(place.is_about for place in told_places.values())
+    numbers = numbers or {name: place.number for name, place in told_places.items()}
+    first = min(
+        (pod_answer for pod_answer in waits if pod_answer.name in numbers),
+        key=lambda pod_answer: numbers[pod_answer.name],
+    )
+    return first, sentences.places(numbers.values(), is_about=is_about)
+
+
+def _exact_places(api: Api, answer: Answer) -> Mapping[WorkloadKey, int]:
+    """Return the places in the queue of an answer, as the controller serves them now.
+
+    It is empty where it does not, or not to the caller.
+    """
+    order = waiting.told(api, answer.cluster_queue)
+    if order is not None:
+        return {key: place for place, key in enumerate(order, 1)}
+    return without_queues.places(api, answer.namespace, answer.queue).by_workload
 
 
 _FINE: Final = frozenset({State.ADMITTED, State.FINISHED, State.NOT_MANAGED})
@@ -853,6 +917,9 @@ def _with_numbers(
         told_place = reading.told_place(text.message) if place is None else None
         words = place_text(answer) if told_place is None else told_place.words
         text = shortages.verdict(text, shorts, answer.cluster_queue, place=words)
+    if not is_told and text.reason == Code.EXCEEDS_MAX_QUOTA:
+        flavors = cluster.read_flavors(api)
+        text = shortages.exceeds_nodes(text, _AS_WORKLOAD(workload), shorts, flavors)
     return _saying(answer, text, holder=holder)
 
 
@@ -915,7 +982,12 @@ def _last_event(
 
 
 _KNOWN_TO_CONTROLLER: Final = frozenset(
-    {Code.CAPACITY_MISSING, Code.CAPACITY_PROMISED, Code.HELD_BY_PREVIOUS_REVISION}
+    {
+        Code.CAPACITY_MISSING,
+        Code.CAPACITY_PROMISED,
+        Code.HELD_BY_PREVIOUS_REVISION,
+        Code.EXCEEDS_LARGEST_NODE,
+    }
 )
 """Reasons that the condition of a Workload, in Kueue's words, cannot tell."""
 
@@ -940,8 +1012,8 @@ def _without_queues(
         without_queues.amounts(shortages.asked(_AS_WORKLOAD(workload)), answer.said.message, queue)
     )
     key = WorkloadKey(answer.namespace, answer.workload)
-    places = without_queues.place(api, key, answer.queue)
-    answer = _at_place(answer, places.place, answer.message if is_told else "")
+    places = without_queues.places(api, answer.namespace, answer.queue)
+    answer = _at_place(answer, places.by_workload.get(key), answer.message if is_told else "")
     notes = [*answer.notes]
     lacks = [_lack(amount, amount.free) for amount in amounts if amount.free is not None]
     alone = (
@@ -949,11 +1021,16 @@ def _without_queues(
         if answer.reason == Code.WAITING_FOR_QUOTA and lacks
         else None
     )
-    agrees = event is not None and alone is not None and _says_as_much(event, alone)
+    agrees = event is not None and (
+        event.reason == Code.EXCEEDS_LARGEST_NODE
+        or (alone is not None and _says_as_much(event, alone))
+    )
     if event is not None and not agrees:
         notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
     if queue is not None:
         notes.append(_use_of(queue))
+    if answer.reason not in next_steps.NEVER_STARTS:
+        notes.append(estimates.NOT_READ)
     missing = [*answer.missing]
     if places.is_refused:
         missing.append(
@@ -999,6 +1076,8 @@ def _says_as_much(event: LastEvent, alone: Text) -> bool:
 def _as_event_said(answer: Answer, event: LastEvent) -> Answer:
     """Return the answer with the sentence of an event, and the exact place where it is known."""
     message, place = event.message, reading.told_place(event.message)
+    if event.reason == Code.EXCEEDS_LARGEST_NODE:
+        return _saying(answer, Text(event.reason, message), sees_queues=False)
     parts = "who holds the rest is" if answer.place is not None else "place and holders are"
     note = f"{parts} as of {event.at[:19]}Z, when its event said so"
     if place is not None and answer.place is not None:
@@ -1280,6 +1359,7 @@ def _saying(answer: Answer, text: Text, *, holder: str = "", sees_queues: bool =
         "namespace": answer.namespace,
         "name": answer.name,
         "workload": answer.workload,
+        "less": reading.largest_node(text.message),
     }
     step = next_steps.next_step(
         text.reason, place, sees_queues=sees_queues, is_alone=answer.is_alone,

@@ -6,7 +6,7 @@ it; each is read with the rights of who asks, and nobody needs others for it.
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from admission.answers import quota_use
@@ -47,14 +47,14 @@ class FlavorRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """What the visibility API says of a Workload in its LocalQueue.
+    """What the visibility API says of those that wait in a LocalQueue.
 
     Attributes:
-        place: in the ClusterQueue, from 1; None where it is not told.
+        by_workload: their places in the ClusterQueue, from 1; empty where it tells none.
         is_refused: whether the caller may not ask for it.
     """
 
-    place: int | None = None
+    by_workload: Mapping[WorkloadKey, int] = field(default_factory=dict)
     is_refused: bool = False
 
 
@@ -114,8 +114,8 @@ def _pairs(queue: LocalQueue | None) -> tuple[FlavorResource, ...]:
     return () if queue is None else tuple(queue_status.reserved(queue.status.flavors_reservation))
 
 
-def place(api: Api, key: WorkloadKey, queue: str) -> Places:
-    """Return the place of a Workload in the ClusterQueue, as the list of its LocalQueue says it.
+def places(api: Api, namespace: str, queue: str) -> Places:
+    """Return the places in the ClusterQueue of those that wait in a LocalQueue.
 
     Raises:
         KubeError: the API server did not answer.
@@ -127,19 +127,19 @@ def place(api: Api, key: WorkloadKey, queue: str) -> Places:
         "PendingWorkload",
     )
     try:
-        items = api.list(resource, key.namespace, limit=_MOST).items
+        items = api.list(resource, namespace, limit=_MOST).items
     except errors.ForbiddenError:
         return Places(is_refused=True)
     except errors.ApiError:
         return Places()  # it is not served
-    at = (int(item["positionInClusterQueue"]) for item in items if _is(item, key))
-    first = next(at, None)
-    return Places() if first is None else Places(place=first + 1)
+    return Places(
+        by_workload={_key(item): int(item["positionInClusterQueue"]) + 1 for item in items}
+    )
 
 
-def _is(item: Document, key: WorkloadKey) -> bool:
+def _key(item: Document) -> WorkloadKey:
     metadata = item["metadata"]
-    return (metadata.get("namespace", ""), metadata.get("name", "")) == key
+    return WorkloadKey(metadata.get("namespace", ""), metadata.get("name", ""))
 
 
 @dataclass(frozen=True, slots=True)

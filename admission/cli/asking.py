@@ -10,6 +10,7 @@ import click
 
 from admission.answers import cluster
 from admission.answers.cluster import Read, Wanted
+from admission.base.json_answers import ErrorCode
 from admission.cli import clusters, named, output, tables, targets
 from admission.kube.api import Api
 
@@ -127,15 +128,20 @@ def see_in_namespace(read: Read, target: QueriedCluster, command: str, step: str
         command: that was typed, such as ``who gpu-node-3``.
         step: what there is to see, and the command for it without ``-n``.
     """
-    if target.only:
-        return f"you may read only namespace {target.only}; see {step} -n {target.only}"
     is_unread = cluster.is_unread(read.missing, "Workload")
+    if target.only and not is_unread:
+        return f"you may read only namespace {target.only}; see {step} -n {target.only}"
+    again = clusters.again(f"kubectl gpu {command} -n NAMESPACE")
+    if target.only:
+        return (
+            f"name yours: {again}; you may not read namespace {target.only}; see {step} "
+            "-n NAMESPACE"
+        )
     was_read = (
         f"you may not read all namespaces, nor {target.namespace} of your context"
         if is_unread
         else f"you may not read all namespaces, and only {target.namespace} was read"
     )
-    again = clusters.again(f"kubectl gpu {command} -n NAMESPACE")
     return f"name yours: {again}; {was_read}; see {step} -n NAMESPACE"
 
 
@@ -143,6 +149,8 @@ def instead_of_nothing(
     missing: Iterable[str], target: QueriedCluster, *, kind: str, command: str, nothing: str
 ) -> str:
     """Return where an empty answer did not look, as one line; empty where it is whole.
+
+    Where it looked nowhere, there is no answer, and the command ends with exit code 1.
 
     Args:
         missing: what could not be read.
@@ -154,14 +162,26 @@ def instead_of_nothing(
     notes = tuple(missing)
     if cluster.is_whole(notes, kind):
         return ""
-    is_unread = cluster.is_unread(notes, kind)
+    step = f"kubectl gpu {command} -n NAMESPACE"
+    if cluster.is_unread(notes, kind):
+        output.fail(
+            f"you may not read namespace {target.only}"
+            if target.only
+            else f"you may not read all namespaces, nor namespace {target.namespace}",
+            f"name yours: {clusters.again(step)}",
+            code=ErrorCode.FORBIDDEN,
+        )
     if target.only:
-        return f"You may not read namespace {target.only}." if is_unread else ""
-    namespace, step = target.namespace, f"kubectl gpu {command} -n NAMESPACE"
-    if is_unread:
-        return f"You may not read all namespaces, nor namespace {namespace}: {step}"
-    read = f"You may not read all namespaces; in namespace {namespace} {nothing}"
+        return ""
+    read = f"You may not read all namespaces; in namespace {target.namespace} {nothing}"
     return f"{read}. Another one: {step}"
+
+
+FREE_UNKNOWN: Final = (
+    "note: what is free is not known to your user; whether a Job would wait: "
+    "kubectl apply --dry-run=server -f FILE"
+)
+"""What helps who may not read ClusterQueues."""
 
 
 def never_start(count: int) -> str:

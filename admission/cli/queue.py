@@ -28,8 +28,8 @@ _ESTIMATES: Final = (
 _KIND_AND_NAME: Final = 2
 """Words of an owner that can be asked about; of a group of pods there are more."""
 _NO_ESTIMATES: Final = (
-    "note: when they start is not known, as some of what holds their quota has no time limit: the "
-    f"label {names.MAX_EXEC_TIME_LABEL}, or the annotation {names.MAXIMUM_RUN_TIME} of a queue"
+    "note: start not known: some of what holds their quota has no time limit: the label "
+    f"{names.MAX_EXEC_TIME_LABEL}, or the annotation {names.MAXIMUM_RUN_TIME} of a queue"
 )
 _COLUMNS: Final = (
     TableColumn("PLACE", right=True),
@@ -86,6 +86,11 @@ def queue(
     if name is None and target.only:
         queues = [waiting.in_namespace(read, queue, target.only) for queue in queues]
         queues = [queue for queue in queues if queue.waiting or queue.unread]
+    unread = ""
+    if not queues:
+        unread = asking.instead_of_nothing(
+            read.missing, target, kind="Workload", command="queue", nothing="nobody waits"
+        )
     if form == "json":
         output.print_json(waiting.document(queues, starts, read.missing))
         return
@@ -96,14 +101,12 @@ def queue(
             click.echo("")
         showing = _Showing(starts, now, every=all_resources, unlimited=unlimited)
         asking.say(_lines(line, limit, width, showing))
-    unread = asking.instead_of_nothing(
-        read.missing, target, kind="Workload", command="queue", nothing="nobody waits"
-    )
-    if not queues and unread:
+    if not estimates.may_read_all(read) and any(_may_start(queue) for queue in queues):
+        asking.say(tables.sentence(f"note: {estimates.NOT_READ}", width, "  "))
+    if unread:
         asking.say(tables.sentence(unread, width))
-        if not target.only:
-            return
-    elif not queues:
+        return
+    if not queues:
         click.echo(f"Nobody waits in {f'namespace {target.only}' if target.only else 'a queue'}.")
     asking.say(asking.not_shown(read.missing, width, target.only if name is None else ""))
 
@@ -209,6 +212,11 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
         _, _, name = owning.shown(first.namespace, owner, first.workload).partition("/")
         step = clusters.again(f"kubectl gpu why {name} -n {first.namespace}")
         yield from tables.sentence(f"next: what one of them waits for: {step}", width)
+
+
+def _may_start(queue: Queue) -> bool:
+    """Return whether somebody is shown who waits, and does not do so for ever."""
+    return any(not place.never for place in queue.waiting)
 
 
 def _starts(place: Place, showing: _Showing) -> str:

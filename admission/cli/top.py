@@ -7,7 +7,8 @@ from typing import Final
 
 import click
 
-from admission.answers import cluster, node_groups, quota_use
+from admission.answers import borrowing, cluster, node_groups, quota_use
+from admission.answers.borrowing import LocalHolding
 from admission.answers.node_groups import DomainAmount, GroupedNodes
 from admission.answers.quota_use import (
     CohortUse,
@@ -21,6 +22,7 @@ from admission.answers.quota_use import (
 from admission.answers.spelling import similar
 from admission.base import amount, names, quantity
 from admission.base.json_answers import ErrorCode
+from admission.base.names import FlavorName, FlavorResource, ResourceName
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
@@ -156,10 +158,12 @@ def top(
                 use = _of(target, queue)
                 document = quota_use.document(use)
                 only = target.only if queue is None else ""
-                unread = asking.instead_of_nothing(
-                    use.missing, target, kind="LocalQueue", command="top",
-                    nothing="there is no queue",
-                )  # fmt: skip
+                unread = ""
+                if not use.queues and not use.local_queues:
+                    unread = asking.instead_of_nothing(
+                        use.missing, target, kind="LocalQueue", command="top",
+                        nothing="there is no queue",
+                    )  # fmt: skip
                 lines = _lines(use, tables.width(), every=all_resources, only=only, unread=unread)
             if watch and form != "json":
                 click.clear()
@@ -322,13 +326,13 @@ def _behind(use: Use, name: str) -> Use | None:
 def _lines(
     use: Use, width: int, *, every: bool, only: str = "", unread: str = ""
 ) -> Iterator[str]:
-    if unread and not use.queues and not use.local_queues:
+    if unread:
         yield from tables.sentence(unread, width)
-        if only:
-            yield from asking.not_shown(_without_totals(use.missing), width, only)
         return
     if not use.queues:
         yield from _local_lines(use, width, every=every, only=only)
+        if use.local_queues and not cluster.is_whole(use.missing, "ClusterQueue"):
+            yield from tables.sentence(asking.FREE_UNKNOWN, width, "  ")
         yield from asking.not_shown(_without_totals(use.missing), width, only)
         return
     for number, resource in enumerate(_resources(use, every=every)):
@@ -509,11 +513,21 @@ def _local_lines(use: Use, width: int, *, every: bool, only: str) -> Iterator[st
             row for local_queue in use.local_queues for row in _local_rows(local_queue, resource)
         ]
         yield from tables.table(_LOCAL, rows, width)
+    for note in borrowing.notes(_held_by(use.local_queues)):
+        yield from tables.sentence(f"note: {note}", width, "  ")
     for local_queue in use.local_queues if not resources else ():
         text = (
             f"LocalQueue {local_queue.namespace}/{local_queue.name} holds nothing of ClusterQueue "
         )
         yield from tables.sentence(f"{text}{local_queue.cluster_queue}", width, "  ")
+
+
+def _held_by(local_queues: Iterable[LocalUse]) -> Iterator[LocalHolding]:
+    """Yield what LocalQueues hold."""
+    for local_queue in local_queues:
+        for line in local_queue.lines:
+            pair = FlavorResource(FlavorName(line.flavor), ResourceName(line.resource))
+            yield LocalHolding(local_queue.cluster_queue, pair, line.used, line.nominal)
 
 
 def _local_verdict(use: Use, resource: str) -> str:

@@ -168,8 +168,9 @@ def usage(
                 "you may not read who used how much GPU-time: the records of all teams are "
                 f"ConfigMaps of namespace {system_namespace}",
                 f"an administrator lets you read them all: kubectl create rolebinding usage -n "
-                f"{system_namespace} --role {names.USAGE_READER_ROLE} --user NAME; what a "
-                f"namespace holds now: kubectl gpu who -n {namespace or 'NAMESPACE'}",
+                f"{system_namespace} --role {names.USAGE_READER_ROLE} --user NAME; what you may "
+                f"ask: kubectl gpu usage --preempted -n {namespace or 'NAMESPACE'}; "
+                f"kubectl gpu who -n {namespace or 'NAMESPACE'}",
                 code=ErrorCode.FORBIDDEN,
             )
         running = None
@@ -207,8 +208,12 @@ def _show_preempted(
     form: str,
 ) -> None:
     moment = datetime.fromtimestamp(since, UTC)
-    with asking.asked(kubeconfig, context, None) as target:
+    with asking.asked(kubeconfig, context, namespace) as target:
         preempted = preemptions.of(target.api, namespace, target.namespace, moment)
+    if not preempted.preemptions:
+        asking.instead_of_nothing(
+            preempted.missing, target, kind="Workload", command="usage --preempted", nothing=""
+        )
     if form == "json":
         output.print_json(preemptions.document(preempted, moment))
         return
@@ -227,6 +232,7 @@ _PREEMPTED_COLUMNS: Final = [
     TableColumn("WHY"),
     TableColumn("NOW"),
 ]
+_OF_DELETED: Final = "of deleted workloads only the last hour is known"
 _HOW_FAR: Final = (
     "note: of each Workload that exists its last preemption is shown; of earlier ones, and of "
     "what is gone, those whose events the API server still has, by default of the last hour"
@@ -244,7 +250,8 @@ def _preempted_lines(
         yield from tables.sentence(f"{noun} {period}: {_gpus_lost(preempted)}", width, "  ")
         yield from tables.table(_PREEMPTED_COLUMNS, rows[:limit] if limit else rows, width)
     else:
-        yield from tables.sentence(f"Nothing is known to be preempted {period}", width, "  ")
+        text = f"Nothing preempted is known {period} ({_OF_DELETED})"
+        yield from tables.sentence(text, width, "  ")
     if limit and len(rows) > limit:
         text = f"and {len(rows) - limit:,} more; all of them: --limit 0"
         yield from tables.sentence(text, width, "  ")

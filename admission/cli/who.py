@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from admission.answers import cluster, holders, owning, queue_caps, quota_use, waiting
+from admission.answers import borrowing, cluster, holders, owning, queue_caps, quota_use, waiting
 from admission.answers.cluster import Read
 from admission.answers.holders import HeldQuota, Holder
 from admission.answers.queue_caps import QueueCap
@@ -37,6 +37,8 @@ _COLUMNS: Final = (
     TableColumn("STATE"),
     TableColumn("NODES", goes=2),
 )
+_BORROWED: Final = 1
+"""Index of the column that nobody knows who may not read ClusterQueues."""
 _MOST_NODES: Final = 500
 _NEVER_SHOWN: Final = 3
 _KINDS: Final = ("node", "queue", "cohort", "user")
@@ -60,6 +62,7 @@ class _Found:
         never: what waits of it and never starts.
         instead: what is said instead of an empty answer; empty where that is whole.
         caps: of the queue, or of the queues in which a user holds something.
+        notes: what else matters, a line each.
     """
 
     kind: str
@@ -71,6 +74,7 @@ class _Found:
     never: tuple[Place, ...] = ()
     instead: str = ""
     caps: tuple[QueueCap, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @click.command(
@@ -138,20 +142,46 @@ def _everything(target: QueriedCluster) -> _Found:
     """Who holds quota; in the namespace that was typed if one was."""
     read = target.read(pods="", pod_fields=cluster.RUNNING)
     holders_, never = holders.of(read), tuple(waiting.never_starting(read))
-    instead = asking.instead_of_nothing(
-        read.missing, target, kind="Workload", command="who", nothing="nobody holds quota"
-    )
+    if target.only:
+        holders_ = tuple(holder for holder in holders_ if holder.namespace == target.only)
+    instead = ""
+    if not holders_:
+        instead = asking.instead_of_nothing(
+            read.missing, target, kind="Workload", command="who", nothing="nobody holds quota"
+        )
+    notes = tuple(_borrowed(read, target.only))
+    if not cluster.is_whole(read.missing, "ClusterQueue"):
+        notes = (*notes, asking.FREE_UNKNOWN)
     if not target.only:
         where = _where(read, target)
-        return _Found(_EVERYTHING, "", holders_, read.missing, where, never=never, instead=instead)
+        return _Found(
+            _EVERYTHING, "", holders_, read.missing, where, never=never, instead=instead,
+            notes=notes,
+        )  # fmt: skip
     return _Found(
         _NAMESPACE,
         target.only,
-        tuple(holder for holder in holders_ if holder.namespace == target.only),
+        holders_,
         read.missing,
         never=tuple(place for place in never if place.namespace == target.only),
-        instead=instead,
+        notes=notes,
     )
+
+
+def _borrowed(read: Read, only: str) -> Iterator[str]:
+    """Yield what is borrowed by ClusterQueues that may not be read, as LocalQueues tell it.
+
+    Args:
+        read: what was read.
+        only: the namespace of the LocalQueues; empty for all that were read.
+    """
+    local_queues = (
+        queue
+        for queue in read.objects.local_queues
+        if only in {"", queue.metadata.namespace} and queue.spec.cluster_queue not in read.queues
+    )
+    for note in borrowing.notes(borrowing.of_local_queues(local_queues)):
+        yield f"note: {note}"
 
 
 def _where(read: Read, target: QueriedCluster) -> str:
@@ -364,24 +394,29 @@ def _on_node(target: QueriedCluster, node: views.Node, typed: str) -> _Found:
 
 
 def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[str]:
-    if result.instead and not result.holders:
+    if result.instead:
         yield from tables.sentence(result.instead, width)
-        if result.kind == _NAMESPACE:
-            yield from asking.not_shown(result.missing, width, result.name)
         return
     yield from tables.sentence(_verdict(result), width, "  ")
     shown = result.holders[:limit] if limit else result.holders
     if shown:
         knows_pods = cluster.is_whole(result.missing, "Pod")
         is_node = result.kind == "node"
-        rows = [
+        rows: Sequence[Sequence[str]] = [
             _row(holder, every=every, knows_pods=knows_pods, is_node=is_node) for holder in shown
         ]
-        yield from tables.table(_COLUMNS, rows, width)
+        columns: Sequence[TableColumn] = _COLUMNS
+        is_known = any(row[_BORROWED] != tables.UNKNOWN for row in rows)
+        if not is_known and not output.is_wide():
+            columns = [*columns[:_BORROWED], *columns[_BORROWED + 1 :]]
+            rows = [[*row[:_BORROWED], *row[_BORROWED + 1 :]] for row in rows]
+        yield from tables.table(columns, rows, width)
     if len(shown) < len(result.holders):
         rest = len(result.holders) - len(shown)
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", width, "  ")
     yield from _taken_back(result.holders, width)
+    for note in result.notes:
+        yield from tables.sentence(note, width, "  ")
     for cap in result.caps:
         yield from tables.sentence(f"note: {cap.sentence}", width, "  ")
     for place in result.never[:_NEVER_SHOWN]:
@@ -461,7 +496,7 @@ def _row(holder: Holder, *, every: bool, knows_pods: bool, is_node: bool) -> Seq
         _on_this_node(holder, holds)
         if is_node
         else holds or quota_use.gpus_in_words(_on([holder])),
-        _borrowed(shown) or _borrowed_others(holder.held) or "-",
+        _borrowed_in_words(shown) or _borrowed_others(holder.held) or "-",
         _name(holder),
         holder.requester,
         holder.local_queue and f"{holder.cluster_queue} ({holder.local_queue})",
@@ -481,7 +516,7 @@ def _on_this_node(holder: Holder, holds: str) -> str:
     return text if is_all else f"{text} here, {holds} in all"
 
 
-def _borrowed(amounts_held: Iterable[HeldQuota]) -> str:
+def _borrowed_in_words(amounts_held: Iterable[HeldQuota]) -> str:
     """Return what is borrowed; ``?`` where that is not known, and nothing for nothing."""
     parts = [
         "?"

@@ -3,6 +3,7 @@
 import heapq
 import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from enum import IntEnum
@@ -258,7 +259,8 @@ class PendingConditionWriter:
             return
         wait, place = self._placed(wait)
         if self._explainer.set_told(key, wait, self._code(wait), now):
-            self._waiting_events.tell(workload, self._with_relief(wait), place)
+            relieved = self._with_relief(wait)
+            self._waiting_events.tell(workload, relieved, place, self._first_place)
 
     def _recall(self, workload: Workload, wait: Wait, now: float) -> None:
         """Assume that an earlier leader recorded the event of a reason that is this old."""
@@ -286,6 +288,11 @@ class PendingConditionWriter:
         if not wait.cluster_queue:
             wait = replace(wait, cluster_queue=name)
         return wait, sentences.place(number)
+
+    def _first_place(self, keys: Iterable[WorkloadKey]) -> str:
+        """Return the place, in words, of the first of some Workloads; empty where none waits."""
+        numbers = [place[1] for key in keys if (place := self._state.place(key)) is not None]
+        return sentences.place(min(numbers)) if numbers else ""
 
     def _compare_places(self, now: float) -> None:
         """Look for places that are written and are not those of now, of queues that moved.

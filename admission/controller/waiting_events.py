@@ -1,6 +1,6 @@
 """Events that say why something waits, on the pod, the Job and every owner (ADR 0067)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from admission.base import events
@@ -26,6 +26,8 @@ from admission.scheduling.decisions import Wait
 
 FindSubject = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
 """Returns whose business a Workload is and what there is; None for nobody's."""
+FirstPlace = Callable[[Iterable[WorkloadKey]], str]
+"""Returns the place, in words, of the first of some Workloads in its queue; empty for none."""
 
 
 class WaitingEventRecorder:
@@ -77,20 +79,21 @@ class WaitingEventRecorder:
             return self._pace.room_at
         return self._explainer.next_event()
 
-    def tell(self, workload: Workload, wait: Wait, place: str) -> None:
+    def tell(self, workload: Workload, wait: Wait, place: str, first_place: FirstPlace) -> None:
         """Tell why a Workload waits on all that people look at.
 
         Args:
             workload: it.
             wait: why it waits.
             place: where it stands in its queue; empty for nothing.
+            first_place: is asked for the place of a Deployment whose pods wait one by one.
         """
-        for regarding, text in self._told(workload, wait, place):
+        for regarding, text in self._told(workload, wait, place, first_place):
             self._pace.spend()
             self._events.event(regarding, events.waits(*text))
 
     def _told(
-        self, workload: Workload, wait: Wait, place: str
+        self, workload: Workload, wait: Wait, place: str, first_place: FirstPlace
     ) -> Iterator[tuple[dict[str, str], Text]]:
         subject = self._subject(workload.key())
         owner = None if subject is None else subject[1].owner
@@ -100,11 +103,15 @@ class WaitingEventRecorder:
             return
         text = self._pods.notices.explain(wait, place=place)
         parents: dict[str, dict[str, str]] = {}
+        is_alone = isinstance(owner.view, views.Pod) and not isinstance(owner, PodGroupOwner)
+        of_parent = place
+        if is_alone and place:  # others with the same parent have other places
+            of_parent = first_place(self._rollouts.waiting_beside(workload.key()))
         for view in _told_of(owner):
-            text_of_view = (
-                self._pods.waiting_text(view, wait, place) if isinstance(view, views.Pod) else text
-            )
-            text = text_of_view if isinstance(view, views.Pod) else text
+            text_of_view = text
+            if isinstance(view, views.Pod):
+                text_of_view = self._pods.waiting_text(view, wait, place)
+                text = self._pods.waiting_text(view, wait, of_parent)
             yield api_requests.reference(subject[0].resource, view.metadata), text_of_view
             parent = self._parent(view)
             if parent is not None:

@@ -85,7 +85,7 @@ class CatalogueEntry:
         title: heading in the guide, without the code.
         step: what to do next. ``{queue}`` is the ClusterQueue, ``{local}`` the LocalQueue,
             ``{namespace}`` the namespace, ``{at}`` the option that names it, ``{name}``
-            the name of what is asked about.
+            the name of what is asked about, ``{less}`` how much it may ask for.
         without_rights: the same for who may not read ClusterQueues; empty where it is the same.
         without_owner: the same for a pod that nothing controls; empty likewise.
         at_first: the same for what is first in its queue; empty likewise.
@@ -139,7 +139,7 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         ),
         Code.EXCEEDS_LARGEST_NODE: CatalogueEntry(
             "One of its pods asks for more than any node has",
-            "create it again with pods that ask for less each, or have a larger node added",
+            "create it again and ask for {less} in one pod, or have a larger node added",
         ),
         Code.EXCEEDS_NODES: CatalogueEntry(
             "Its pods do not all fit on the nodes, even once these are empty",
@@ -419,13 +419,15 @@ def next_step(
 
     Args:
         code: of this module; nothing is known about others.
-        place: ``queue``, ``local``, ``namespace``, ``name``, ``workload``, as far as known.
+        place: ``queue``, ``local``, ``namespace``, ``name``, ``workload``, and as ``less`` the
+            most that it may ask for, as far as known.
         sees_queues: whether who asks may read ClusterQueues.
         is_alone: whether it is about a pod that nothing controls.
         is_first: whether it is about what is first in its queue.
     """
     reason = CATALOGUE.get(Code(code)) if is_code(code) else None
     values = {key: value for key, value in place.items() if value}
+    values["less"] = f"at most {values['less']}" if "less" in values else "less"
     values["at"] = at(values.get("namespace", ""))  # who may read one only has to name it
     if reason is None:
         return ""

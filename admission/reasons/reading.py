@@ -385,6 +385,7 @@ def told_amounts(message: str) -> tuple[Told, ...]:
 # ------------------------------------------------------------------------ pods that do not run
 
 _BEYOND: Final = re.compile(r"a pod asks [^,;]+, the largest node has [^\s;]+(?: \([^)]*\))?")
+_LARGEST_NODE: Final = re.compile(r"a pod asks [^,;]+, the largest node has ([^\s;(]*[^\s;(.])")
 _NOT_READY: Final = re.compile(r"pods are ready: node.* not ready")
 
 
@@ -409,6 +410,12 @@ def not_running(reason: str, message: str) -> NotRunning | None:
         return None
     beyond = _BEYOND.search(message)
     return NotRunning(message.removeprefix(f"{plain}: "), beyond[0] if beyond else "")
+
+
+def largest_node(message: str) -> str:
+    """Return how much the largest node has, as a sentence of `sentences` says it; else nothing."""
+    match = _LARGEST_NODE.search(message)
+    return match[1] if match else ""
 
 
 def says_lost_node(message: str) -> bool:

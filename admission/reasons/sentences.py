@@ -1282,6 +1282,18 @@ def exact_place(number: int) -> str:
     return _ordinal(number)
 
 
+def places(numbers: Iterable[int], *, is_about: bool = False) -> str:
+    """Return the first and the last of some places in a queue: ``1st to 7th``.
+
+    Args:
+        numbers: the places, at least one.
+        is_about: whether they were said some time ago, or rounded.
+    """
+    listed_places = sorted(set(numbers))
+    ends = dict.fromkeys((listed_places[0], listed_places[-1]))
+    return f"{'about ' if is_about else ''}{' to '.join(map(_ordinal, ends))}"
+
+
 def _ordinal(number: int) -> str:
     is_teen = 10 <= number % 100 <= 20  # noqa: PLR2004
     ending = "th" if is_teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")

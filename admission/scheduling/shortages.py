@@ -1,8 +1,8 @@
 """What pod sets ask for in each flavor of a ClusterQueue, beside what there is."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from admission.base.causes import BorrowingLimit, Shortage
+from admission.base.causes import BorrowingLimit, LargestNode, Shortage
 from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import CohortNode, QueueNode, QuotaNode
@@ -45,6 +45,26 @@ def totals(workload: Workload) -> dict[str, Mapping[str, int]]:
         }
         for pod_set in workload.pod_sets
     }
+
+
+def are_nodes_smaller(
+    nodes: Iterable[LargestNode], limits: Mapping[tuple[str, str], int], count: int
+) -> bool:
+    """Return whether nodes limit each of some pods more than the quota that all can ever get.
+
+    Flavors of which there can be no quota do not count.
+
+    Args:
+        nodes: the largest of each flavor, all too small for one of the pods.
+        limits: the most that all pods can get, by flavor and resource.
+        count: of the pods.
+    """
+    reached = [
+        limit // max(1, count) >= node.has
+        for node in nodes
+        if (limit := limits.get((node.flavor, node.resource), 0))
+    ]
+    return bool(reached) and all(reached)
 
 
 def _amounts(

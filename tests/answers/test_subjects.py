@@ -7,7 +7,7 @@ import pytest
 from admission.answers import subjects, why
 from admission.answers.subjects import SubjectError
 from admission.base import conditions, names
-from admission.kube import resources
+from admission.kube import errors, resources
 from admission.objects import crds
 from admission.owners import integrations
 from admission.reasons import added_conditions
@@ -228,3 +228,18 @@ def test_who_may_not_read_a_cluster_queue_is_told_the_role_that_shows_it(store: 
         "ClusterRole gpu-admission-clusterqueue-viewer-role shows it: ask an administrator for it;"
         " who waits in the queues of your namespace: kubectl gpu queue -n ml"
     )
+
+
+def test_a_hint_names_no_namespace_that_may_not_be_read(store: Store) -> None:
+    team: Any = OfTeam(store, "ml")
+    for typed in ("clusterqueue/research", "node/n1"):
+        with pytest.raises(SubjectError) as failed:
+            subjects.find(team, "default", typed)
+        assert failed.value.advice.endswith(" -n NAMESPACE")
+
+
+def test_what_may_not_be_read_is_not_said_to_be_missing(store: Store) -> None:
+    """``job`` means several kinds."""
+    team: Any = OfTeam(store, "ml")
+    with pytest.raises(errors.ForbiddenError):
+        subjects.find(team, "default", "job/train")

@@ -54,9 +54,9 @@ class Team:
         self.add_workload(uid, message, reason)
         return uid
 
-    def add_workload(self, uid: str, message: str, reason: str) -> None:
+    def add_workload(self, uid: str, message: str, reason: str, name: str = "w") -> None:
         metadata = {"labels": {names.JOB_UID_LABEL: uid}}
-        workload = make_workload("w", namespace="ml", queue="default", metadata=metadata)
+        workload = make_workload(name, namespace="ml", queue="default", metadata=metadata)
         made = self.store.create(resources.WORKLOADS, workload)
         said = make_condition("QuotaReserved", "False", reason, message)
         requests = [{"name": "main", "resources": {GPU: "8"}}]
@@ -107,6 +107,7 @@ def test_what_a_job_asks_and_what_is_free_follow_from_its_own_condition(team: Te
     assert answer.numbers == (Numbers(flavor="a100", resource=GPU, asks=8, free=3),)
     assert answer.notes == (
         "LocalQueue default holds 4 a100; 1 Workload waits in it",
+        "start not known: your user may not read other queues and what runs in them",
         "what is free is as of the last time that it was tried, and may be less now",
     )
     assert answer.advice == "wait, or ask for less; what your team holds: kubectl gpu who -n ml"
@@ -121,7 +122,23 @@ def test_what_can_never_be_given_is_told_as_the_condition_has_it(team: Team) -> 
     team.add_job(never, "ExceedsMaxQuota")
     answer = team.ask()
     assert answer.message == "Too big: asks 8 a100, research can reach 6."
+    assert not any("start not known" in note for note in answer.notes)
     assert answer.numbers == (Numbers(flavor="a100", resource=GPU, asks=8, reach=6),)
+
+
+def test_an_event_tells_that_no_node_is_as_large_as_one_pod_asks(team: Team) -> None:
+    never = (
+        "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor "
+        "a100, previously considered podsets requests (0) + current podset request (8) > maximum "
+        "capacity (6)"
+    )
+    beyond = "Too big: a pod asks 8 a100, the largest node has 4."
+    at = "2026-01-01T00:02:00.000000Z"
+    team.add_event(team.add_job(never, "ExceedsMaxQuota"), beyond, at, "ExceedsLargestNode")
+    answer = team.ask()
+    assert (answer.reason, answer.message) == ("ExceedsLargestNode", beyond)
+    assert answer.advice.startswith("create it again and ask for at most 4 in one pod")
+    assert not any("event" in note for note in answer.notes)
 
 
 def test_the_list_of_the_own_local_queue_tells_the_exact_place(team: Team) -> None:
@@ -265,6 +282,66 @@ def test_who_may_not_list_replica_sets_is_told_that_labels_decide(team: Team) ->
     answer = why.explain(api, "ml", "deploy/chat")
     assert [one.name for one in answer.parts] == ["pod/chat-0"]
     assert any(one.endswith("you may not list ReplicaSets") for one in answer.missing)
+
+
+def add_waiting_pods(team: Team, places: dict[str, str]) -> None:
+    """A Deployment whose pods wait, each at the place that its condition says."""
+    chat = {
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "chat", "namespace": "ml"},
+        "spec": {"selector": {"matchLabels": {"app": "chat"}}},
+    }  # fmt: skip
+    team.store.create(resources.DEPLOYMENTS, chat)
+    for name, place in places.items():
+        own = make_condition(
+            conditions.POD_ADMITTED,
+            "False",
+            "WaitingForQuota",
+            SENTENCE.replace("about 40th", place),
+        )
+        labels = {names.MANAGED_LABEL: "true", names.QUEUE_LABEL: "default", "app": "chat"}
+        pod = make_pod(name, namespace="ml", labels=labels)
+        made = team.store.create(resources.PODS, pod)
+        status = {**made, "status": {"conditions": [own]}}
+        team.store.replace(resources.PODS, status, subresource="status")
+        team.add_workload(made["metadata"]["uid"], WAITS, "WaitingForQuota", f"w-{name}")
+
+
+def ask_without_replica_sets(team: Team, lists: Lists = not_served) -> Answer:
+    api: Any = WithoutReplicaSets(team.store, "ml", lists)
+    return why.explain(api, "ml", "deploy/chat")
+
+
+@pytest.mark.parametrize(
+    ("places", "words", "place"),
+    [
+        ({"a": "5th", "b": "1st", "c": "7th"}, "1st to 7th", 1),
+        ({"a": "about 40th", "b": "9th"}, "about 9th to 40th", 9),
+        ({"a": "3rd"}, "3rd", 3),
+    ],
+)
+def test_a_deployment_says_the_first_and_the_last_place_of_its_pods(
+    team: Team, places: dict[str, str], words: str, place: int
+) -> None:
+    add_waiting_pods(team, places)
+    answer = ask_without_replica_sets(team)
+    assert f"; {words} in queue research;" in answer.message
+    assert answer.place == place
+
+
+def test_places_of_a_deployment_are_exact_where_they_are_served(team: Team) -> None:
+    def lists(resource: Resource, namespace: str) -> list[Document]:
+        if not resource.plural.startswith("localqueues/default/"):
+            raise refused(resource.plural)
+        return [
+            {"metadata": {"namespace": namespace, "name": name}, "positionInClusterQueue": number}
+            for name, number in (("w-a", 12), ("w-b", 2))
+        ]
+
+    add_waiting_pods(team, {"a": "5th", "b": "9th"})
+    answer = ask_without_replica_sets(team, lists)
+    assert "; 3rd to 13th in queue research;" in answer.message
+    assert (answer.place, answer.is_about) == (3, False)
 
 
 NOT_FOUND = 'WorkloadPriorityClass "nope" not found'

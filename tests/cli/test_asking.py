@@ -229,14 +229,30 @@ def timed(tmp_path: Path) -> Iterator[World]:
 
 def test_queue_says_why_nothing_is_known_of_when_they_start(timed: World) -> None:
     note = (
-        "note: when they start is not known, as some of what holds their quota has no time limit:"
-        " the label kueue.x-k8s.io/max-exec-time-seconds, or the annotation"
+        "note: start not known: some of what holds their quota has no time limit: the label"
+        " kueue.x-k8s.io/max-exec-time-seconds, or the annotation"
         " gpu-admission.dev/maximum-run-time of a queue"
     )
     assert note not in timed.lines("queue", "research")
     endless = patches.merge({"spec": {"maximumExecutionTimeSeconds": None}})
     timed.store.patch(resources.WORKLOADS, "w", endless, "ml")
     assert note in timed.lines("queue", "research")
+
+
+def test_queue_says_once_that_a_member_may_not_read_what_tells_when_something_starts(
+    timed: World, tmp_path: Path
+) -> None:
+    endless = patches.merge({"spec": {"maximumExecutionTimeSeconds": None}})
+    timed.store.patch(resources.WORKLOADS, "w", endless, "ml")
+    note = "note: start not known: your user may not read other queues and what runs in them"
+    assert note not in timed.lines("queue", "-n", "ml")
+    member: Any = OfTeam(timed.store, "ml")
+    folder = tmp_path / "member"
+    folder.mkdir()
+    with served(member, resources.BUILT_IN + resources.CUSTOM, folder) as kubeconfig:
+        lines = World(timed.store, kubeconfig).lines("queue", "-n", "ml")
+    assert lines.count(note) == 1
+    assert not any("time limit" in line for line in lines)
 
 
 def test_queue_estimates_when_somebody_starts_and_says_on_what_that_depends(timed: World) -> None:
@@ -541,7 +557,8 @@ def test_the_number_of_gpus_is_never_cut_off(world: World, columns: int) -> None
 
 def test_what_is_not_known_is_told_as_unknown(world: World, team: World) -> None:
     """Who may not read ClusterQueues cannot know what is borrowed, nor what will be free."""
-    lines = team.lines("who", "research", "-n", "ml")
+    assert not any("BORROWED" in line for line in team.lines("who", "research", "-n", "ml"))
+    lines = team.lines("who", "research", "-n", "ml", "-o", "wide")
     row = next(cells(line) for line in lines if "ml/workload/w" in line)
     assert row[:3] == ["4", "a100", "?"]
     (holder,) = team.told("who", "research", "-n", "ml")["holders"]
@@ -554,6 +571,12 @@ def team(world: World, tmp_path: Path) -> Iterator[World]:
     restricted: Any = OfTeam(world.store, "ml")
     with served(restricted, resources.BUILT_IN + resources.CUSTOM, tmp_path) as kubeconfig:
         yield World(world.store, kubeconfig, clock=world.clock)
+
+
+FREE = (
+    "note: what is free is not known to your user; whether a Job would wait: kubectl apply "
+    "--dry-run=server -f FILE"
+)
 
 
 def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -> None:
@@ -574,11 +597,21 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
         ["ml/research", "research", "a100", "2", "4", "3", "3"],
     ]
     notes = [line for line in lines if line.startswith("note: ")]
-    assert notes[0] == (
+    borrowed, free, refused = notes
+    assert borrowed == (
+        "note: at least 2 of the 4 GPUs in use in queue research are borrowed: they may be taken "
+        "back"
+    )
+    assert free == FREE
+    assert refused == (
         "note: not all is shown: your user may not list clusterqueues; -o json names the roles "
         "that would show it"
-    )
-    assert len(notes) == 1, "what is outside of the namespace was not asked for"
+    ), "what is outside of the namespace was not asked for"
+    for line in (("who", "-n", "ml"), ("why", "workload/w", "-n", "ml")):
+        assert borrowed in team.lines(*line)
+    assert team.lines("who", "-n", "ml").count(FREE) == 1
+    assert not {borrowed, FREE} & set(world.lines("who", "-n", "ml"))
+    assert FREE not in world.lines("top", "-n", "ml")
     assert team.lines("top", "research", "-n", "ml")[1:3] == lines[1:3]
     (found,) = (
         one for one in team.told("top", "-n", "ml")["localQueues"] if one["name"] == "research"
@@ -771,14 +804,45 @@ def test_who_may_not_read_all_namespaces_is_told_so_first(
     world: World, team: World, tmp_path: Path, command: str, answer: str
 ) -> None:
     step = f"kubectl gpu {command} -n NAMESPACE"
-    assert team.lines(command) == [f"You may not read all namespaces, nor namespace team: {step}"]
-    assert team.told(command)["missing"]
-    assert team.lines(command, "-n", "team")[0] == "You may not read namespace team."
     other: Any = OfTeam(world.store, "team")
     with served(other, resources.BUILT_IN + resources.CUSTOM, tmp_path) as kubeconfig:
         lines = World(world.store, kubeconfig, clock=world.clock).lines(command)
     line = f"You may not read all namespaces; in namespace team {answer}."
     assert lines == [f"{line} Another one: {step}"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ((), "you may not read all namespaces, nor namespace team"),
+        (("-n", "default"), "you may not read namespace default"),
+    ],
+)
+@pytest.mark.parametrize("command", ["who", "queue", "top", "usage --preempted"])
+def test_where_nothing_may_be_read_there_is_no_answer_and_the_exit_code_says_so(
+    team: World, command: str, typed: tuple[str, ...], message: str
+) -> None:
+    words = command.split(" ")
+    result = team.ask(*words, *typed)
+    hint = f"hint: name yours: kubectl gpu {command} -n NAMESPACE --kubeconfig {team.kubeconfig}"
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [f"error: {message}", hint]
+    told = team.ask(*words, *typed, "-o", "json")
+    assert (told.exit_code, json.loads(told.stdout)["code"]) == (1, "Forbidden")
+
+
+def test_no_hint_names_a_namespace_that_may_not_be_read(team: World) -> None:
+    for line in (
+        ("queue", "research", "-n", "default"), ("who", "n9", "-n", "default"),
+        ("why", "clusterqueue/research"), ("why", "node/n1", "-n", "default"),
+        ("why", "cronjob/tick"), ("why", "job/train"), ("why", "train"),
+    ):  # fmt: skip
+        result = team.ask(*line)
+        hint = result.stderr.splitlines()[-1]
+        assert result.exit_code == 1
+        assert "-n NAMESPACE" in hint, line
+        assert "-n default" not in hint, line
+        assert "-n team" not in hint, line
 
 
 ROBOT = "system:serviceaccount:ml:ci"

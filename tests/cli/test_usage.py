@@ -69,10 +69,21 @@ def test_who_may_not_read_the_records_is_told_which_role_lets_them(
         f" ConfigMaps of namespace {SYSTEM}"
     )
     assert f"--role {names.USAGE_READER_ROLE}" in told
-    assert told.endswith("kubectl gpu who -n research\n")
+    assert told.endswith(
+        "what you may ask: kubectl gpu usage --preempted -n research; kubectl gpu who -n "
+        "research\n"
+    )
     assert f"-n {SYSTEM}" in told
     rules = manifests.base(Settings(), manifests.DEFAULT_IMAGE)["rbac.yaml"]
     assert names.USAGE_READER_ROLE in {role["metadata"]["name"] for role in rules}
+
+
+def test_an_empty_answer_about_preemption_says_how_far_back_deleted_work_is_known(
+    world: World,
+) -> None:
+    told = world.ask("--preempted", "--since", "today").stdout
+    assert told.startswith("Nothing preempted is known since ")
+    assert "(of deleted workloads only the last hour is known)" in told.splitlines()[0]
 
 
 def test_hours_are_shown_by_namespace_with_their_share(world: World) -> None:

@@ -58,7 +58,7 @@ def test_what_waits_for_quota_and_fits_no_node_is_too_big() -> None:
     assert note == f"{TOO_BIG}."
     found = why.explain(made.store, "ml", "big")
     assert (found.reason, found.message) == (Code.EXCEEDS_LARGEST_NODE, f"{TOO_BIG}.")
-    assert found.advice.startswith("create it again with pods that ask for less")
+    assert found.advice.startswith("create it again and ask for at most 8 in one pod")
 
 
 def test_what_fits_no_node_is_too_big_in_the_queues_that_init_makes() -> None:
@@ -257,7 +257,9 @@ def test_a_pod_of_a_flavor_without_nodes_prefers_none() -> None:
     assert preferences(made, "pod") == []
 
 
-@pytest.mark.parametrize("quota", [16, 32], ids=["quota in use", "quota free"])
+@pytest.mark.parametrize(
+    "quota", [16, 32, 12], ids=["quota in use", "quota free", "quota that is too small"]
+)
 def test_workload_and_queue_say_of_nodes_that_are_too_small_what_the_pod_says(quota: int) -> None:
     made = world(node("n0", gpu=8), node("n1", gpu=4), quota=quota)
     add(made, "first", gpus=8)
@@ -269,7 +271,36 @@ def test_workload_and_queue_say_of_nodes_that_are_too_small_what_the_pod_says(qu
     answer = why.explain(made.store, "ml", f"workload/{place.workload}")
     assert {place.message, answer.message} == {f"{TOO_BIG}."}
     assert {place.reason, answer.reason} == {Code.EXCEEDS_LARGEST_NODE}
+    assert answer.advice == (
+        "create it again and ask for at most 8 in one pod, or have a larger node added"
+    )
     assert place.never
+
+
+def test_flavors_of_which_there_can_be_no_quota_do_not_hide_how_large_nodes_are() -> None:
+    made = make_world(
+        node("n0", gpu=8),
+        make_flavor("h100", product="NVIDIA-H100-80GB-HBM3"),
+        make_cluster_queue(resourceGroups=[make_group({"a100": {GPU: 12}, "h100": {GPU: 0}})]),
+        make_local_queue(),
+    )
+    add(made, "big", gpus=16)
+    assert says(made, "big") == (Code.EXCEEDS_LARGEST_NODE, f"{TOO_BIG}.")
+    read = cluster.relate(cluster.read(made.store, Wanted(namespace="ml")))
+    (place,) = waiting.of(read, "gpus").waiting
+    answer = why.explain(made.store, "ml", f"workload/{place.workload}")
+    assert {place.message, answer.message} == {f"{TOO_BIG}."}
+
+
+def test_where_quota_is_the_smaller_limit_it_is_told_and_not_the_nodes() -> None:
+    made = world(node("n0", gpu=8), quota=4)
+    add(made, "big", gpus=16)
+    reason, message = says(made, "big")
+    assert reason == Code.EXCEEDS_MAX_QUOTA
+    read = cluster.relate(cluster.read(made.store, Wanted(namespace="ml")))
+    (place,) = waiting.of(read, "gpus").waiting
+    answer = why.explain(made.store, "ml", f"workload/{place.workload}")
+    assert {message, place.message, answer.message} == {"Too big: asks 16 a100, gpus can reach 4."}
 
 
 def test_a_pod_too_big_for_the_nodes_of_one_flavor_waits_for_quota_of_another() -> None:

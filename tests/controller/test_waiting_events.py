@@ -30,10 +30,20 @@ def full_world(quota: int = 1) -> World:
     return world
 
 
+@pytest.fixture
+def world_of_pods() -> World:
+    """A full queue in which a pod waits at the first place."""
+    world = full_world()
+    world.add_pod("before")
+    world.settle()
+    return world
+
+
 def add_owned(world: World, pod: str, kind: str, name: str, **more: Any) -> None:
     """Create a pod as a controller does, which is there."""
     sets = Resource("apps", "v1", f"{kind.lower()}s", kind)
-    world.store.create(sets, {"metadata": {"name": name}}, "ml")
+    if not any(each["metadata"]["name"] == name for each in world.store.list(sets, "ml").items):
+        world.store.create(sets, {"metadata": {"name": name}}, "ml")
     uid = world.store.get(sets, name, "ml")["metadata"]["uid"]
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
     world.add_pod(pod, metadata={"ownerReferences": [owner]}, **more)
@@ -116,6 +126,34 @@ def test_the_deployment_of_a_pod_is_told_and_not_its_replica_set() -> None:
     add_owned(world, "web-abc-x", "ReplicaSet", "web-abc", labels=hash_)
     world.pass_time(32)
     assert [name for name, _ in told(world)] == ["web-abc-x", "web"]
+
+
+def notes_of(world: World, name: str) -> set[str]:
+    """What the events about an object say."""
+    return {note for told_of, _, note in world.events.recorded if told_of == name}
+
+
+def test_a_deployment_is_told_the_first_place_of_its_pods_that_wait(world_of_pods: World) -> None:
+    world = world_of_pods
+    meta = views.ObjectMeta(namespace="ml", name="web", uid="uid-web", resource_version="1")
+    world.shown[resources.DEPLOYMENTS] = (ServingDocument(metadata=meta),)
+    hash_ = {"pod-template-hash": "abc"}
+    for pod in ("web-abc-z", "web-abc-x"):
+        add_owned(world, pod, "ReplicaSet", "web-abc", labels=hash_)
+    world.pass_time(32)
+    (note,) = notes_of(world, "web")
+    assert "; 2nd in queue gpus;" in note
+
+
+def test_another_owner_of_pods_that_wait_one_by_one_is_told_no_place(
+    world_of_pods: World,
+) -> None:
+    world = world_of_pods
+    for pod in ("web-0", "web-1"):
+        add_owned(world, pod, "ReplicaSet", "web")
+    world.pass_time(32)
+    (note,) = notes_of(world, "web")
+    assert "in queue" not in note
 
 
 @pytest.mark.parametrize("seconds", [40, 400])

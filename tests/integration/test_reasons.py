@@ -598,7 +598,7 @@ CASES = (
          "ask for less, or have the quota raised"),
     Case(beyond_every_node, Code.EXCEEDS_LARGEST_NODE,
          "Too big: a pod asks 4 {ns}, the largest node has 2.",
-         "create it again with pods that ask for less each"),
+         "create it again and ask for at most"),
     Case(beyond_all_nodes, Code.EXCEEDS_NODES,
          "Too big: 2 pods with 3 nvidia.com/gpu each on nodes of {ns} with the same"
          " kubernetes.io/hostname; at most 1 fits once the nodes are empty.",

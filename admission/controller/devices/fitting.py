@@ -4,6 +4,7 @@ It decides nothing: quota is given however the nodes are, and nodes may come. It
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from admission.base import causes
 from admission.base.causes import LargestNode
@@ -17,6 +18,7 @@ from admission.objects import pods
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, Workload
 from admission.reasons import sentences
+from admission.scheduling import shortages
 from admission.scheduling.decisions import Wait
 from admission.scheduling.model import Enforcement
 from admission.scheduling.places.enforcement import PodPlaces
@@ -59,7 +61,9 @@ class Fitting:
     def of_waiting(
         self, workload: Workload | None, wait: Wait, queue: ClusterQueue | None
     ) -> Text | None:
-        """Return that a pod of what waits for quota asks for more than any node has.
+        """Return that a pod of what lacks quota asks for more than any node has.
+
+        Where it asks for more than its queue can ever have, too, the smaller limit is told.
 
         Args:
             workload: that waits.
@@ -72,11 +76,16 @@ class Fitting:
         if workload is None or queue is None or not self.may_exceed(wait):
             return None
         short = {shortage.pod_set for shortage in wait.shortages}
+        is_never = wait.reason == WaitReason.EXCEEDS_MAX_QUOTA
         for pod_set in workload.spec.pod_sets or ():
-            if pod_set.name in short:
-                beyond = self._beyond(pod_set, _possible(wait, pod_set, queue))
-                if beyond:
-                    return sentences.exceeds_largest_node(beyond)
+            if pod_set.name not in short:
+                continue
+            flavors = set(_possible(wait, pod_set, queue))
+            if is_never:
+                flavors -= _without_quota(wait, pod_set)
+            beyond = self._beyond(pod_set, sorted(flavors))
+            if beyond and (not is_never or _are_nodes_smaller(wait, pod_set, beyond)):
+                return sentences.exceeds_largest_node(beyond)
         return None
 
     def may_exceed(self, wait: Wait) -> bool:
@@ -84,7 +93,7 @@ class Fitting:
 
         Only then one of them may. It looks at no pod template, so it costs little.
         """
-        return wait.reason == WaitReason.WAITING_FOR_QUOTA and any(
+        return wait.reason in _OF_QUOTA and any(
             (has := self._inventory.largest_node(shortage.flavor, shortage.resource)) is not None
             and shortage.requested > has
             for shortage in wait.shortages
@@ -141,6 +150,28 @@ class Fitting:
                 if hole is not None and hole < asks:
                     return causes.NoNodeFree(resource, flavor, asks)
         return None
+
+
+_OF_QUOTA: Final = frozenset({WaitReason.WAITING_FOR_QUOTA, WaitReason.EXCEEDS_MAX_QUOTA})
+
+
+def _without_quota(wait: Wait, pod_set: PodSet) -> set[str]:
+    """Return the flavors of which there can be no devices for a pod set."""
+    return {
+        shortage.flavor
+        for shortage in wait.shortages
+        if shortage.pod_set == pod_set.name and is_gpu(shortage.resource) and not shortage.limit
+    }
+
+
+def _are_nodes_smaller(wait: Wait, pod_set: PodSet, nodes: Iterable[LargestNode]) -> bool:
+    """Return whether what a pod of a pod set can get of one node is the smaller limit."""
+    limits: dict[tuple[str, str], int] = {
+        (shortage.flavor, shortage.resource): shortage.limit
+        for shortage in wait.shortages
+        if shortage.pod_set == pod_set.name
+    }
+    return shortages.are_nodes_smaller(nodes, limits, pod_set.count)
 
 
 def _deciding(assigned: Iterable[Mapping[str, str]]) -> tuple[FlavorName, ...]:

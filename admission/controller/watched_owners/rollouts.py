@@ -268,6 +268,14 @@ class Rollouts:
         """Return the Deployment of a pod; None where it has none that is in a queue."""
         return self._deployments.get((pod.metadata.namespace, deployment.of_pod(pod)))
 
+    def waiting_beside(self, key: WorkloadKey) -> list[WorkloadKey]:
+        """Return the Workloads of all pods that wait of a pod's Deployment, its own among them.
+
+        It is empty for a pod that has none.
+        """
+        pods = self._pods.get(self._of[key]) if key in self._of else None
+        return [] if pods is None else self._waiting(pods)
+
     def held_by_previous(self, pod: views.Pod) -> str:
         """Return the name of a pod's Deployment if pods of another revision run; else nothing."""
         name = deployment.of_pod(pod)
