@@ -805,6 +805,7 @@ def _node_gpus(
     facts = nodes.node_facts(view)
     part = capacity.of_node(facts, models, policy)
     worth = {name: value for name, value in costs.virtual(part.worth).items() if value}
+    worth_sick = costs.virtual(capacity.worth_of(facts, part.sick, models))
     devices = None if outside is None else outside.get(facts.name, {})
     worth_outside = costs.virtual(capacity.worth_of(facts, devices, models)) if devices else {}
     return NodeGpus(
@@ -812,7 +813,7 @@ def _node_gpus(
         labels=facts.labels,
         taints=values.taints(view.spec.taints or ()),
         healthy={**part.units, **worth},
-        sick=part.sick,
+        sick={**part.sick, **{name: value for name, value in worth_sick.items() if value}},
         outside=None
         if devices is None
         else {name: n for name, n in {**devices, **worth_outside}.items() if n},

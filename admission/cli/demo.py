@@ -180,10 +180,12 @@ def _ask(sandbox: Sandbox, *command: str) -> str:
 
 def _tell_kept(sandbox: Sandbox) -> None:
     output.console().print(
-        "\nthe same pods come again and again, and run longer; Ctrl-C ends it. In another "
-        "terminal:\n"
+        f"\nthe same pods come again and again, and run longer; Ctrl-C ends it. In each round "
+        f"{scenario.WAITS} waits for others, and {scenario.WAITS_FOR_SICK} for a sick GPU, for "
+        "about a minute. In another terminal:\n"
         f"  {_ask(sandbox, 'top')}\n"
         f"  {_ask(sandbox, 'why', scenario.WAITS, '-n', scenario.WAITS_IN)}\n"
+        f"  {_ask(sandbox, 'why', scenario.WAITS_FOR_SICK, '-n', scenario.SICK_IN)}\n"
         f"  kubeconfig {sandbox.kubeconfig}\n  webhook    {sandbox.webhook_url}\n"
         f"  controller {sandbox.metrics_url}/metrics\n"
         f"  dashboard  {sandbox.dashboard_url}",

@@ -15,7 +15,9 @@ from admission.kube import resources
 from admission.kube.api import Page
 from admission.kube.errors import ForbiddenError, NotFoundError
 from admission.kube.resources import Resource
+from admission.owners import integrations
 from admission.sandbox.store import Store
+from tests.repo import tree
 
 HOLDS = Settings(gpu=GpuConfiguration(while_webhook_down="Hold"))
 PLAN = InstallPlan(webhook_url="", certificates=Path())
@@ -36,6 +38,57 @@ def test_only_reviews_of_pods_and_jobs_may_fail() -> None:
     assert {name: holds[name] for name in holds if name not in refuses} == {
         "vungated.kb.io": "Fail"
     }
+
+
+def rows_of_the_guide() -> list[tuple[str, str, str]]:
+    """What the guide says of each object while the webhook is down: with refuse, with hold."""
+    guide = (tree.ROOT / "docs/guides/break-glass.md").read_text()
+    _, _, section = guide.partition("### What is refused while the webhook is down\n")
+    rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    return [(row.split(" | ")[0], row.split(" | ")[1], row.split(" | ")[2]) for row in rows[2:]]
+
+
+def refused(mode: int) -> str:
+    """The objects of which the guide says that they are refused in a mode."""
+    return " ".join(row[0] for row in rows_of_the_guide() if row[mode].startswith("refused"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "mode"), [(Settings(), 1), (HOLDS, 2)], ids=["refuse", "hold"]
+)
+def test_the_guide_names_the_queues_that_are_refused_while_the_webhook_is_down(
+    settings: Settings, mode: int
+) -> None:
+    hooks = manifests.webhook_configurations({"url": ""}, settings)[1]["webhooks"]
+    told = refused(mode)
+    for hook in hooks:
+        (rule,) = hook["rules"]
+        if rule["apiGroups"] == ["kueue.x-k8s.io"] and hook["failurePolicy"] == "Fail":
+            assert rule["resources"][0].removesuffix("s") in told.lower(), hook["name"]
+    (limited,) = [hook for hook in hooks if hook["name"] == "vlocalqueue.kb.io"]
+    (condition,) = [
+        condition["expression"]
+        for condition in limited["matchConditions"]
+        if condition["name"] == "has-rules-of-ours"
+    ]
+    for key in ("max-per-user", "max-in-use", "preemption-notice"):
+        assert key in condition
+        assert key in told
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_the_guide_names_the_owners_that_are_refused_while_the_webhook_is_down(mode: int) -> None:
+    told = refused(mode)
+    kinds = integrations.DEFAULT
+    templates = {kind.kind.name: kind.templates for kind in kinds.held}
+    templates |= {kind.kind.name: kind.templates for kind in kinds.serving}
+    for name in ("JobSet", "RayCluster", "Deployment", "StatefulSet"):
+        assert templates[name]
+        assert name in told
+    _, _, every = told.partition("every ")
+    for name in [name for name, paths in templates.items() if not paths]:
+        assert name in every.partition(":")[0]  # reviewed whatever it asks for
+    assert ("a Job with GPUs" in told) == (mode == 1)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])

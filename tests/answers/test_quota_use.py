@@ -9,6 +9,7 @@ from admission.answers import cluster, quota_use
 from admission.answers.quota_use import CohortUse, Line, QueueUse, Use
 from admission.base import names
 from admission.cli import top
+from admission.objects import views
 from admission.objects.cohort import Cohort
 from admission.objects.resource_flavor import ResourceFlavor
 from tests.answers.clusters import (
@@ -213,6 +214,14 @@ def test_the_document_has_quantities_as_texts() -> None:
             "withoutNode": "0", "real": None, "sick": None, "outside": None, "sickOn": None,
         }
     ]  # fmt: skip
+
+
+def test_what_is_sick_is_counted_in_memory_and_slices_too() -> None:
+    labels = {names.GPU_PRODUCT_LABEL: "NVIDIA-A100-SXM4-80GB", "gpu-health": "unhealthy"}
+    view = msgspec.convert(make_node("n0", labels, {GPU: 2}), views.Node)
+    (node,) = quota_use.capacities((view,))
+    assert node.healthy == {}
+    assert node.sick == {GPU: 2, names.GPU_SLICES: 14, names.GPU_MEMORY: 160 << 30}
 
 
 def test_what_is_sick_is_told_by_node_and_adds_up_to_what_the_flavor_lacks() -> None:

@@ -17,7 +17,7 @@ from admission.base import names
 from admission.base.clock import SystemClock
 from admission.kube import resources
 from admission.run.connection import ApiServerTarget
-from admission.sandbox.demo import display_state, stage
+from admission.sandbox.demo import display_state, scenario, stage
 from admission.sandbox.demo.display_state import DisplayState
 from admission.sandbox.demo.kubelet import Kubelet
 from admission.sandbox.store import Store
@@ -92,6 +92,17 @@ def test_what_the_demo_runs_is_on_a_node_that_has_room_for_it() -> None:
     assert nodes_of(store)["fifth"] == "large"
 
 
+def test_a_gpu_of_a_demo_that_is_kept_is_sick_for_most_of_a_round() -> None:
+    longer = 10
+    sick, well = (event.due_seconds(longer) for event in scenario.EVENTS)
+    (pod,) = [pod for pod in scenario.PODS if pod.name == scenario.WAITS_FOR_SICK]
+    assert sick < pod.at_seconds
+    assert well - sick > 60
+    assert [event.due_seconds(1) for event in scenario.EVENTS] == [
+        event.at_seconds for event in scenario.EVENTS
+    ]
+
+
 def nodes_of(store: Store) -> dict[str, str]:
     return {
         pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
@@ -146,6 +157,12 @@ def test_a_demo_that_is_kept_goes_on_with_new_pods() -> None:
             lambda: "Waits: needs 4 a100, 0 free of 8" in run(why).stdout,
             what="the second command says why the pod waits",
         )
+        why_sick = next(lines)
+        waiting.until(
+            lambda: "more promised, but sick or missing" in run(why_sick).stdout,
+            what="the third command says that a GPU is sick",
+        )
+        assert "on lab-1 (condition XIDErrors=True)" in run(command).stdout
         kubeconfig = next(line.split()[1] for line in lines if line.startswith("  kubeconfig "))
         api = ApiServerTarget(kubeconfig).connect(
             connections=1, timeout_seconds=waiting.PATIENCE_SECONDS

@@ -124,6 +124,13 @@ class DemoEvent:
     at_seconds: float
     sick: bool
 
+    def due_seconds(self, longer: int) -> float:
+        """Return when it happens where pods run so many times longer.
+
+        What falls sick does so among the pods that come; what is well again, when they end.
+        """
+        return self.at_seconds if self.sick else self.at_seconds * longer
+
     @property
     def text(self) -> str:
         """The line that the demo prints about it."""
@@ -143,6 +150,8 @@ EVENTS: Final = (
 NEVER_FITS: Final = "too-big"
 WAITS_IN: Final = "serving"
 WAITS: Final = "chat-1"
+SICK_IN: Final = "lab"
+WAITS_FOR_SICK: Final = "tune-2"
 """A pod that waits longest, and its namespace."""
 
 

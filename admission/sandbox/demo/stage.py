@@ -55,7 +55,8 @@ def play(sandbox: Sandbox, clock: Clock) -> Iterator[DemoMoment]:
 def go_on(sandbox: Sandbox, clock: Clock) -> None:
     """Play again and again in the same queues, until the processes end or somebody interrupts.
 
-    Pods run longer than the first time, so that there is time to ask why one waits.
+    Pods run longer than the first time, and the GPU is sick for longer, so that there is time to
+    ask why one waits.
     """
     while not sandbox.has_ended():
         clear(sandbox.store)
@@ -94,7 +95,7 @@ def _played(sandbox: Sandbox, clock: Clock, *, longer: int = 1) -> Iterator[Demo
                 why = str(refusal).partition(": ")[2]  # behind who refused it
                 events.append(f"{pod.namespace}/{pod.name} is refused: {why}")
             warnings += [f"{pod.namespace}/{pod.name}: {text}" for text in sandbox.warnings]
-        while ahead and ahead[0].at_seconds <= seconds:
+        while ahead and ahead[0].due_seconds(longer) <= seconds:
             events.append(_happen(store, ahead.pop(0)))
         kubelet.tick(clock.monotonic())
         sights = tuple(display_state.look(store))
