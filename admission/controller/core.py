@@ -33,6 +33,7 @@ from admission.controller.effects import EffectRecorder
 from admission.controller.journal import Counting
 from admission.controller.pending_conditions import PendingConditionWriter
 from admission.controller.plan_executor import PlanExecutor
+from admission.controller.plans import ReconcilePlan
 from admission.controller.quarantine import Quarantine, Unreadable
 from admission.controller.queries import Counted, Query
 from admission.controller.queues import affected_workloads
@@ -103,6 +104,8 @@ _JUDGED_WHEN_SEEN: Final = frozenset({resources.WORKLOADS, resources.BOUND_PODS,
 _IS_SYNCED: Final = attrgetter("synced")
 _CONCERNED_A_TURN: Final = 500
 """Workloads that are looked at in one turn for a change of something that they depend on."""
+_DECISIONS_A_TURN: Final = 3
+"""Times that a plan is derived again after what was decided for it."""
 _LOOKED_AT_A_TURN: Final = 500
 """Workloads whose next request is derived in one turn; a leader that begins looks at all."""
 
@@ -920,22 +923,34 @@ class Core:
         if self._flow.is_busy(key) or key in self._quarantine:
             return
         try:
-            self._running.on_turn(key)
-            workload = self._workloads.get(key)
-            if workload is not None:
-                self._scheduling.on_turn(workload)
-            plan = self._reconciler.reconcile(key)
+            plan = self._plan(key)
+            self._plans.carry_out(key, plan)
         except Exception:  # noqa: BLE001  # one odd Workload must not stop all others
             self._log.exception("workload skipped", namespace=key.namespace, name=key.name)
             self._flow.rest(key, flow_control.ODD_SECONDS)
             return
-        self._plans.carry_out(key, plan)
         if (
             plan.request is None
             and self._workloads.get(key) is None
             and self._subject(key) is None
         ):
             self._flow.forget(key)
+
+    def _plan(self, key: WorkloadKey) -> ReconcilePlan:
+        """Return the plan for a Workload; what has to be decided for it is decided at once.
+
+        So no decision is left without its request, and none of an earlier turn counts.
+        """
+        self._running.on_turn(key)
+        self._scheduling.on_turn(key)
+        plan = self._reconciler.reconcile(key)
+        for _ in range(_DECISIONS_A_TURN):
+            if not plan.decisions:
+                break
+            for decide, arguments in plan.decisions:
+                decide(*arguments)
+            plan = self._reconciler.reconcile(key)
+        return plan
 
     # ------------------------------------------------------------------------------- timing
 

@@ -44,6 +44,7 @@ class ReconcilePlan:
         again: when to reconcile the Workload again even if nothing changes, or None.
         waits_for: objects without which nothing can be done; it is reconciled when one changes.
         notes: what else is remembered.
+        decisions: what has to be decided before there is a plan; the rest does not hold then.
     """
 
     request: ApiRequest | None = None
@@ -51,6 +52,7 @@ class ReconcilePlan:
     again: datetime | None = None
     waits_for: frozenset[Awaited] = frozenset()
     notes: tuple[Note, ...] = ()
+    decisions: tuple[Note, ...] = ()
 
 
 class PlanDraft:
@@ -68,6 +70,7 @@ class PlanDraft:
         self._waits_for: set[Awaited] = set()
         self._events: list[RecordedEvent] = []
         self._notes: list[Note] = []
+        self._decisions: list[Note] = []
 
     def look_again_at(self, moment: datetime | None) -> None:
         """Have the Workload reconciled at a moment, or earlier; None for no moment."""
@@ -86,6 +89,10 @@ class PlanDraft:
         """Have something remembered; the order of notes is kept."""
         self._notes.append(Note(remember, arguments))
 
+    def decide(self, decision: Callable[..., object], *arguments: object) -> None:
+        """Have something decided about quota, and the plan derived again after it."""
+        self._decisions.append(Note(decision, arguments))
+
     def take(self, request: ApiRequest | None = None) -> ReconcilePlan:
         """Return the plan with a request, and begin a new draft."""
         plan = ReconcilePlan(
@@ -94,6 +101,7 @@ class PlanDraft:
             again=self._again,
             waits_for=frozenset(self._waits_for),
             notes=tuple(self._notes),
+            decisions=tuple(self._decisions),
         )
         self._clear()
         return plan

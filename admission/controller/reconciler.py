@@ -123,11 +123,11 @@ class Reconciler:
 
     def _of_workload(self, key: WorkloadKey, workload: Workload) -> ApiRequest | None:
         """Return the request that follows from a decision, from claims or from upkeep."""
-        return (
-            self._cache.scheduler.request_for(workload)
-            or self._hold_to_claims(key, workload)
-            or self._keep_up(key, workload)
-        )
+        request = self._cache.scheduler.request_for(workload)
+        lost_hosts = self._cache.scheduler.lost_hosts
+        if request is None and lost_hosts.is_undecided(workload):
+            self._draft.decide(lost_hosts.decide, workload)
+        return request or self._hold_to_claims(key, workload) or self._keep_up(key, workload)
 
     def _hold_to_claims(self, key: WorkloadKey, workload: Workload) -> ApiRequest | None:
         """Return the request that takes back quota which was reserved for other claims (ADR 0057).

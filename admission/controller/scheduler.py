@@ -189,7 +189,7 @@ class Scheduler:
         charge = RunningCharge(view.metadata.resource_version, running, admit)
         self._running_charges[view.key()] = charge
 
-    def on_node(
+    def charge_on_node(
         self, view: Workload, queue: str, node_labels: dict[str, str]
     ) -> decisions.Admit | None:
         """Return what is charged for pods on a node; see `running_pods.Ledger`."""
@@ -576,22 +576,18 @@ class Scheduler:
         """Return the Workloads of which a decision is not written yet."""
         return {
             *self._admits, *self._evicts, *self._take_backs, *self._moved, *self._surge_ends,
-            *self._charged_again, *self._without_room,
+            *self._charged_again,
         }  # fmt: skip
 
     def preemption_of(self, key: WorkloadKey) -> decisions.Evict | None:
         """Return the last decision to evict a Workload for another one."""
         return self._preemptions.get(key)
 
-    def on_turn(self, workload: Workload) -> None:
-        """Decide about lost hosts of a Workload, unless something else was decided about it."""
-        key = workload.key()
-        decided = (
-            self._admits, self._evicts, self._take_backs, self._moved, self._surge_ends,
-            self._charged_again, self._without_room,
-        )  # fmt: skip
-        if not any(key in keys for keys in decided):
-            self.lost_hosts.decide(workload)
+    def on_turn(self, key: WorkloadKey) -> None:
+        """Forget what was decided for a plan of an earlier turn, and look at its hosts again."""
+        self._running_charges.pop(key, None)
+        self._without_room.discard(key)
+        self.lost_hosts.on_turn()
 
     def request_for(self, workload: Workload) -> ApiRequest | None:
         """Return the write of an open decision about a Workload."""
@@ -663,10 +659,7 @@ class Scheduler:
             return
         if operation is WritePurpose.CLEAR_RESERVATION and result is not Result.CONFLICT:
             self._take_backs.discard(key)
-        if operation is WritePurpose.CHARGE_RUNNING:
-            self._running_charges.pop(key, None)
         if operation is WritePurpose.EVICT:
-            self._without_room.discard(key)
             self._complete_eviction(key, outcome)
         is_admission = operation in {WritePurpose.RESERVE_QUOTA, WritePurpose.CHARGE_RUNNING}
         if not is_admission or key not in self._admits:

@@ -56,9 +56,9 @@ def as_of_now(wait: Wait, queue: QueueNode) -> Wait:
         _with_available(each, left[FlavorResource(each.flavor, each.resource)], queue)
         for each in wait.shortages
     )
-    is_free = any(each.requested <= each.available for each in shortages_now)
-    if shortages_now == wait.shortages or is_free:
-        return wait  # what is free since has it tried again
+    shortages_now = tuple(each for each in shortages_now if each.missing)
+    if shortages_now == wait.shortages or not shortages_now:
+        return wait  # where all is free since it is tried again
     missing = {(each.pod_set, each.resource, each.flavor): each.missing for each in shortages_now}
     why = wait.why
     if isinstance(why, NoFlavor):

@@ -40,7 +40,8 @@ from admission.objects.resource_group import FlavorQuotasSpec
 from admission.objects.resource_quota import NamespaceQuota
 from admission.owners.review import HeldKind, Mark
 from admission.scheduling import quota
-from admission.scheduling.hierarchy import CohortHierarchy, QueueNode
+from admission.scheduling.hierarchy import CohortHierarchy, QueueNode, QuotaNode
+from admission.scheduling.model import PreemptionPolicy
 from admission.webhook.owner_admissions import OwnerAdmissions
 from admission.webhook.review_context import Lister, QueueFacts
 
@@ -388,6 +389,8 @@ class Reach:
         self._forest = CohortHierarchy()
         self._unread: dict[ClusterQueueName, ClusterQueue] = {}
         """ClusterQueues whose status was not read since it came."""
+        self._borrowed: dict[tuple[int, FlavorResource], int] = {}
+        """What is borrowed in trees, by root, as far as somebody asked since the last change."""
 
     def set_queue(self, view: ClusterQueue) -> None:
         """Take a ClusterQueue as it is now; nothing is known of one that cannot be read."""
@@ -397,6 +400,7 @@ class Reach:
             self.drop_queue(view.metadata.name)
             return
         with self._lock:
+            self._borrowed.clear()
             queue_node = self._forest.queues.get(spec.name)
             if queue_node is None or queue_node.spec != spec:
                 self._forest.set_queue(spec)
@@ -405,6 +409,7 @@ class Reach:
     def drop_queue(self, name: str) -> None:
         """Take the deletion of a ClusterQueue."""
         with self._lock:
+            self._borrowed.clear()
             self._unread.pop(ClusterQueueName(name), None)
             if name in self._forest.queues:
                 self._forest.drop_queue(ClusterQueueName(name))
@@ -417,6 +422,7 @@ class Reach:
             self.drop_cohort(view.metadata.name)
             return
         with self._lock:
+            self._borrowed.clear()
             cohort_node = self._forest.cohorts.get(spec.name)
             if cohort_node is None or cohort_node.spec != spec:
                 self._forest.set_cohort(spec)
@@ -424,6 +430,7 @@ class Reach:
     def drop_cohort(self, name: str) -> None:
         """Take the deletion of a Cohort."""
         with self._lock:
+            self._borrowed.clear()
             cohort_node = self._forest.cohorts.get(CohortName(name))
             if cohort_node is not None and cohort_node.spec is not None:
                 self._forest.drop_cohort(CohortName(name))
@@ -467,8 +474,17 @@ class Reach:
             node = self._with_usage(queue)
             if node is None:
                 return None
-            borrowed = quota.borrowed_by(node.root().leaves(), pair)
-            return max(0, quota.available(node, pair)) + quota.reclaimable(node, pair, borrowed)
+            free = max(0, quota.available(node, pair))
+            if node.spec.preemption.reclaim_within_cohort is not PreemptionPolicy.ANY:
+                return free
+            return free + quota.reclaimable(node, pair, self._borrowed_below(node.root(), pair))
+
+    def _borrowed_below(self, root: QuotaNode, pair: FlavorResource) -> int:
+        """Return what is borrowed in a tree; added up once until anything changes."""
+        borrowed = self._borrowed.get((id(root), pair))
+        if borrowed is None:
+            borrowed = self._borrowed[id(root), pair] = quota.borrowed_by(root.leaves(), pair)
+        return borrowed
 
     def _with_usage(self, queue: str) -> QueueNode | None:
         """Return a queue that admits, with what the statuses say is in use; the lock is taken."""

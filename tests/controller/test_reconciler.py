@@ -1,12 +1,13 @@
 """What is to be done about a Workload is a value, and deriving it changes nothing."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from admission.base import patches
 from admission.base.names import WorkloadKey
-from admission.controller.plans import ReconcilePlan
+from admission.controller.plans import Note, ReconcilePlan
 from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from tests.builders.workloads import make_workload
@@ -94,3 +95,28 @@ def test_deriving_a_plan_changes_nothing(times: int) -> None:
         plan_of(world, key)
     world.settle()
     assert world.admitted() == {"train"}
+
+
+def test_an_exception_while_a_plan_is_carried_out_concerns_no_other_workload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = ready_world()
+    world.add_pod("odd")
+    world.observe()
+    key = key_of_pod(world)
+    derive = world.core._reconciler.reconcile
+
+    def fail() -> None:
+        raise KeyError("odd")
+
+    def plan_with_odd_note(of_key: WorkloadKey) -> ReconcilePlan:
+        plan = derive(of_key)
+        return replace(plan, notes=(Note(fail, ()),)) if of_key == key else plan
+
+    monkeypatch.setattr(world.core._reconciler, "reconcile", plan_with_odd_note)
+    world.add_pod("train")
+    world.settle()
+    assert world.admitted() == {"train"}
+    monkeypatch.undo()
+    world.pass_time(120)
+    assert world.admitted() == {"odd", "train"}

@@ -585,8 +585,7 @@ class Owners(Generic[View, Document]):
     def _charge_again(self, workload: Workload, reclaims: Reclaims) -> None:
         """Have it decided whether there is room for pods of a Workload that run again."""
         counts = lifecycle.counts_to_keep(reclaims, workload)
-        self._draft.note(self._running.charge_again, workload, counts)
-        self._draft.note(self._look_at, (workload.key(),))
+        self._draft.decide(self._running.charge_again, workload, counts)
 
     def _charge_running(
         self,
@@ -604,7 +603,7 @@ class Owners(Generic[View, Document]):
         charge = self._running.charge_of(workload, running)
         has_queue = bool(self._running.queue_to_charge(workload))
         if charge is None and has_queue:
-            self._draft.note(self._running.decide_charge, workload, running)
+            self._draft.decide(self._running.decide_charge, workload, running)
             return None
         admit = None if charge is None else charge.admit
         if admit is None:

@@ -84,7 +84,7 @@ class RunningCharge(NamedTuple):
     Attributes:
         version: of the Workload.
         running: see `Ledger.admit_running`.
-        admit: the charge; None if the Workload cannot be read.
+        admit: the charge; None if the Workload cannot be read, or its queue is not there.
     """
 
     version: str
@@ -132,7 +132,9 @@ class Ledger(Protocol):
         """
         ...
 
-    def on_node(self, view: Workload, queue: str, node_labels: dict[str, str]) -> Admit | None:
+    def charge_on_node(
+        self, view: Workload, queue: str, node_labels: dict[str, str]
+    ) -> Admit | None:
         """Return what a Workload is charged for with all its pods on a node; None if unreadable.
 
         Args:
@@ -988,7 +990,6 @@ class RunningPods:
         labels = dict(self._node_labels_of(workload.key()))
         queue = self.queue_to_charge(workload)
         self._ledger.admit_running(workload, queue, labels, running=running)
-        self._look_at((workload.key(),))
 
     def is_charged_elsewhere(self, workload: Workload) -> bool:
         """Return whether a Workload is charged to other flavors than those of its pods' node.
@@ -1007,7 +1008,7 @@ class RunningPods:
         charged = {name for each in assigned for name in (each.flavors or {}).values()}
         if all(self._is_of(name, labels) for name in charged):
             return False
-        admit = self._ledger.on_node(workload, admission.cluster_queue, dict(labels))
+        admit = self._ledger.charge_on_node(workload, admission.cluster_queue, dict(labels))
         on_node = () if admit is None else admit.pod_sets
         return any(
             dict(each.flavors) != (before.flavors or {})

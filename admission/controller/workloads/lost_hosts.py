@@ -89,6 +89,12 @@ class LostHosts:
         self._version = -1
         self._decided: dict[WorkloadKey, _Decision] = {}
         """What was decided and is not written yet."""
+        self._looked_at: WorkloadKey | None = None
+        """The Workload about which `decide` has looked in this turn."""
+
+    def on_turn(self) -> None:
+        """Take that another Workload may be looked at, or the same one again."""
+        self._looked_at = None
 
     def take_shaken(self) -> tuple[WorkloadKey, ...]:
         """Return the Workloads to look at, as nodes have changed: theirs, or any they wait for."""
@@ -104,12 +110,25 @@ class LostHosts:
         """Return the Workload to look at, if any, as a pod of it has left a node."""
         return (key,) if key in self._suspected else ()
 
+    def is_undecided(self, workload: Workload) -> bool:
+        """Return whether `decide` has to look at a Workload before anything is written."""
+        key = workload.key()
+        if self._looked_at == key or self._is_decided(workload):
+            return False
+        is_placed_by_us = self._state.has_topologies and _has_quota(workload)
+        return (
+            key in self._suspected
+            or key in self._unassigned
+            or (is_placed_by_us and self._state.lacks_domains(key))
+        )
+
+    def _is_decided(self, workload: Workload) -> bool:
+        decision = self._decided.get(workload.key())
+        return decision is not None and decision.version == workload.metadata.resource_version
+
     def decide(self, workload: Workload) -> None:
         """Decide where pods of a Workload go on that lost their hosts; nowhere: to evict it."""
-        key, version = workload.key(), workload.metadata.resource_version
-        decision = self._decided.get(key)
-        if decision is not None and decision.version == version:
-            return
+        key = self._looked_at = workload.key()
         self._decided.pop(key, None)
         if self._state.has_topologies and self._assign(workload):
             return
