@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from admission.answers import spelling
 from admission.base import names
 from admission.gpu import foreign, resources
 from admission.objects import caps, views
@@ -65,21 +66,34 @@ class QueueProblem:
 # ------------------------------------------------------------------------------------- references
 
 
-def missing_flavors(queue: ClusterQueue, flavors: Collection[str]) -> Iterator[QueueProblem]:
-    """Yield that flavors of a ClusterQueue do not exist.
+def missing_flavors(holder: Holder, flavors: Collection[str]) -> Iterator[QueueProblem]:
+    """Yield that flavors of a ClusterQueue or Cohort do not exist.
 
     Args:
-        queue: the ClusterQueue.
+        holder: the ClusterQueue or Cohort.
         flavors: names of the ResourceFlavors that exist.
     """
-    groups = queue.spec.resource_groups or ()
+    groups = holder.spec.resource_groups or ()
     listed = [flavor.name for group in groups for flavor in group.flavors]
     missing = tuple(name for name in dict.fromkeys(listed) if name not in flavors)
     if missing:
+        is_cohort = isinstance(holder, Cohort)
+        verdict = "its quota counts for nobody" if is_cohort else "it admits nothing"
         yield QueueProblem(
-            f"it admits nothing until ResourceFlavor {', '.join(missing)} exists",
-            "create the ResourceFlavor, or remove it from spec.resourceGroups",
+            f"{verdict} until ResourceFlavor {', '.join(missing)} exists",
+            _instead(holder, missing, flavors),
         )
+
+
+def _instead(holder: Holder, missing: Iterable[str], flavors: Collection[str]) -> str:
+    """Return what to do about flavors that do not exist."""
+    for name in missing:
+        if hint := spelling.similar(name, flavors):
+            return f"{hint}If so, correct it: {_edit(holder)}"
+    return (
+        "create it with spec.nodeLabels of its nodes (none selects all): "
+        "kubectl get nodes --show-labels"
+    )
 
 
 def missing_cluster_queue(
@@ -93,9 +107,12 @@ def missing_cluster_queue(
     """
     name = queue.spec.cluster_queue
     if name not in cluster_queues:
+        hint = spelling.similar(name, cluster_queues)
         yield QueueProblem(
             f"its pods wait until ClusterQueue {name} exists",
-            "create the ClusterQueue, or delete the LocalQueue: clusterQueue cannot change",
+            f"{hint}If so, delete the LocalQueue and create it anew: clusterQueue cannot change"
+            if hint
+            else "create the ClusterQueue, or delete the LocalQueue: clusterQueue cannot change",
         )
 
 

@@ -91,6 +91,7 @@ def _about_cohort(cohort: Cohort, lister: Lister) -> Iterator[QueueProblem]:
     yield from queue_problems.annotations_without_effect("Cohort", cohort.metadata)
     yield from _about_resources(cohort, lister)
     if lister.synced:
+        yield from queue_problems.missing_flavors(cohort, lister.resource_flavor_names())
         yield from _about_parent(cohort, lister)
 
 
@@ -100,7 +101,8 @@ def _about_local_queue(queue: LocalQueue, lister: Lister) -> Iterator[QueueProbl
         return
     cluster_queue = lister.cluster_queue(queue.spec.cluster_queue)
     if cluster_queue is None:
-        yield from queue_problems.missing_cluster_queue(queue, ())
+        cluster_queues = [each.metadata.name for each in lister.all_cluster_queues()]
+        yield from queue_problems.missing_cluster_queue(queue, cluster_queues)
     else:
         yield from queue_problems.caps_without_effect(queue.metadata, cluster_queue)
 

@@ -218,11 +218,29 @@ def test_a_flavor_that_does_not_exist_is_told() -> None:
     queue = make_cluster_queue(flavors=("a100", "h100"))
     assert warnings(queue, cluster()) == [
         (
-            "It admits nothing until ResourceFlavor h100 exists. Create the ResourceFlavor, or"
-            " remove it from spec.resourceGroups"
+            "It admits nothing until ResourceFlavor h100 exists. Create it with spec.nodeLabels of"
+            " its nodes (none selects all): kubectl get nodes --show-labels"
         )
     ]
     assert warnings(queue, cluster(is_synced=False)) == []
+
+
+def test_a_flavor_that_is_misspelled_is_told_with_the_one_that_is_meant() -> None:
+    assert warnings(make_cluster_queue(flavors=("a10",)), cluster()) == [
+        (
+            "It admits nothing until ResourceFlavor a10 exists. Did you mean a100? If so, correct"
+            " it: kubectl edit clusterqueue gpus"
+        )
+    ]
+
+
+def test_a_cluster_queue_that_is_misspelled_is_told_with_the_one_that_is_meant() -> None:
+    cache = cluster(make_cluster_queue("research"))
+    (text,) = warnings(make_local_queue(queue="reserch"), cache)
+    assert text == (
+        "Its pods wait until ClusterQueue reserch exists. Did you mean research? If so, delete the"
+        " LocalQueue and create it anew: clusterQueue cannot change"
+    )
 
 
 def test_a_cluster_queue_that_does_not_exist_is_told() -> None:

@@ -167,6 +167,7 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
         )
         yield warning("ResourceFlavor", pair.flavor, problem, mend)
     yield from _quota_of_same_nodes(picture)
+    yield from _quota_of_all_nodes(picture)
 
 
 def _quota_of_same_nodes(picture: Picture) -> Iterator[DoctorFinding]:
@@ -197,6 +198,40 @@ def _quota_of_same_nodes(picture: Picture) -> Iterator[DoctorFinding]:
                 f"{names.CAPACITY_GUARD}={names.CAPACITY_GUARD_ENFORCE}"
             )
             yield warning("ResourceFlavor", flavors[0], problem, mend)
+
+
+def _quota_of_all_nodes(picture: Picture) -> Iterator[DoctorFinding]:
+    """Yield flavors with quota that select all nodes, those of flavors without quota, too.
+
+    Where each flavor has quota of the resource, `_quota_of_same_nodes` tells it.
+    """
+    flavors_by_resource: dict[str, set[str]] = {}
+    for pair, promised in _nominal(picture).items():
+        if promised:
+            flavors_by_resource.setdefault(pair.resource, set()).add(pair.flavor)
+    rivals: dict[str, set[str]] = {}
+    for resource, with_quota in flavors_by_resource.items():
+        for name in with_quota:
+            flavor = picture.flavors.get(name)
+            if flavor is not None and not flavor.spec.node_labels:
+                rivals.setdefault(name, set()).update(
+                    other.metadata.name
+                    for other in picture.flavors.values()
+                    if other.spec.node_labels
+                    and other.metadata.name not in with_quota
+                    and any(resource in part.units for _, part in picture.nodes_of(other))
+                )
+    for name, others in sorted(rivals.items()):
+        if others:
+            problem = (
+                f"it has no nodeLabels, so it selects all nodes, those of {shown(sorted(others))} "
+                "too: its pods may start on any of them"
+            )
+            mend = (
+                f"set spec.nodeLabels to labels of its nodes: kubectl edit resourceflavor {name}; "
+                "they are shown by: kubectl get nodes --show-labels"
+            )
+            yield warning("ResourceFlavor", name, problem, mend)
 
 
 def _joined(

@@ -27,7 +27,7 @@ _Pair = tuple[str, str]
 
 
 def flavors(picture: Picture) -> Iterator[DoctorFinding]:
-    """Every flavor that a ClusterQueue names exists, and is not being deleted."""
+    """Every flavor that a ClusterQueue or Cohort names exists, and is not being deleted."""
     for name, flavor in sorted(picture.flavors.items()):
         users = [
             cluster_queue.metadata.name
@@ -47,6 +47,9 @@ def flavors(picture: Picture) -> Iterator[DoctorFinding]:
     for queue in picture.cluster_queues:
         for problem in queue_problems.missing_flavors(queue, picture.flavors):
             yield error("ClusterQueue", queue.metadata.name, problem.text, problem.mend)
+    for cohort in picture.cohorts:
+        for problem in queue_problems.missing_flavors(cohort, picture.flavors):
+            yield warning("Cohort", cohort.metadata.name, problem.text, problem.mend)
 
 
 def _missing(picture: Picture, queue: ClusterQueue) -> tuple[str, ...]:

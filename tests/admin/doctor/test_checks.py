@@ -418,10 +418,35 @@ def volcano_limits_gpus(broken: Broken) -> None:
 # --------------------------------------------------------------------------------------- queues
 
 
-@fault("queue-flavors", ERROR, "research", "until ResourceFlavor a100 exists", "create the",
+@fault("queue-flavors", ERROR, "research", "until ResourceFlavor a100 exists",
+       "create it with spec.nodeLabels of its nodes",
        also=("node-flavors",))  # fmt: skip
 def a_flavor_is_missing(broken: Broken) -> None:
     broken.objects[resources.RESOURCE_FLAVORS] = []
+
+
+@fault("queue-flavors", ERROR, "research", "until ResourceFlavor a10 exists",
+       "did you mean a100? If so, correct it: kubectl edit clusterqueue research",
+       also=("node-flavors",))  # fmt: skip
+def a_flavor_is_misspelled(broken: Broken) -> None:
+    (group,) = broken.one(resources.CLUSTER_QUEUES)["spec"]["resourceGroups"]
+    group["flavors"][0]["name"] = "a10"
+
+
+@fault("queue-flavors", WARNING, "pool", "for nobody until ResourceFlavor a10 exists",
+       "did you mean a100? If so, correct it: kubectl edit cohort pool")  # fmt: skip
+def a_flavor_of_a_cohort_is_misspelled(broken: Broken) -> None:
+    groups = make_cluster_queue(flavors=("a10",))["spec"]["resourceGroups"]
+    broken.objects[resources.COHORTS] = [make_cohort("pool", resourceGroups=groups)]
+
+
+@fault("quota-capacity", WARNING, "a10", "it has no nodeLabels, so it selects all nodes, those of "
+       "a100 too", "kubectl edit resourceflavor a10")  # fmt: skip
+def a_misspelled_flavor_is_created_without_node_labels(broken: Broken) -> None:
+    a_flavor_is_misspelled(broken)
+    flavor = make_flavor("a10", product=PRODUCT)
+    flavor["spec"]["nodeLabels"] = {}
+    broken.objects[resources.RESOURCE_FLAVORS].append(flavor)
 
 
 @fault("queue-admits", WARNING, "research", "stopPolicy is Hold", "kubectl patch clusterqueue")
