@@ -116,6 +116,15 @@ def missing_cluster_queue(
         )
 
 
+def selects_nothing(queue: ClusterQueue) -> Iterator[QueueProblem]:
+    """Yield that a ClusterQueue has no namespace selector: then it serves no namespace."""
+    if queue.spec.namespace_selector is None:
+        yield QueueProblem(
+            "it admits nothing: spec.namespaceSelector is not set; {} selects all namespaces",
+            f"set it: {_edit(queue)}",
+        )
+
+
 # ---------------------------------------------------------------------------------------- Cohorts
 
 

@@ -33,6 +33,7 @@ VIEWS: Mapping[str, type[views.Object]] = {
     "ClusterQueue": ClusterQueue,
     "Cohort": Cohort,
     "LocalQueue": LocalQueue,
+    "Namespace": views.Namespace,
     "ResourceFlavor": ResourceFlavor,
 }
 
@@ -252,6 +253,31 @@ def test_a_cluster_queue_that_does_not_exist_is_told() -> None:
         )
     ]
     assert warnings(local, cluster(is_synced=False)) == []
+
+
+def test_a_cluster_queue_without_a_namespace_selector_is_told_that_it_admits_nothing() -> None:
+    queue = make_cluster_queue()
+    del queue["spec"]["namespaceSelector"]
+    (text,) = warnings(queue, cluster())
+    assert text == (
+        "It admits nothing: spec.namespaceSelector is not set; {} selects all namespaces. Set"
+        " it: kubectl edit clusterqueue gpus"
+    )
+
+
+def test_a_local_queue_whose_namespace_is_not_selected_is_told() -> None:
+    queue = make_cluster_queue(namespaceSelector={"matchLabels": {"team": "yes"}})
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}}
+    cache = cluster(queue, namespace)
+    assert warnings(make_local_queue(), cache) == [
+        (
+            "Its pods wait forever: the namespaceSelector of ClusterQueue gpus does not select the"
+            " namespace. Have it select the namespace; gpu-admission doctor prints the command"
+        )
+    ]
+    assert warnings(make_local_queue(namespace="never-seen"), cache) == []
+    namespace["metadata"] = {"name": "ml", "labels": {"team": "yes"}}
+    assert warnings(make_local_queue(), cluster(queue, namespace)) == []
 
 
 def test_an_update_that_changes_neither_spec_nor_annotations_is_not_warned_about() -> None:

@@ -8,7 +8,7 @@ from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.devices import shown
 from admission.admin.doctor.findings import DoctorFinding, error, warning
 from admission.admin.doctor.picture import Picture
-from admission.answers import queue_problems
+from admission.answers import namespace_selectors, queue_problems
 from admission.answers.queue_problems import Holder
 from admission.base import conditions, quantity
 from admission.base.conditions import Text
@@ -172,6 +172,11 @@ def inactive(picture: Picture) -> Iterator[DoctorFinding]:
     """Every ClusterQueue admits."""
     for queue in picture.cluster_queues:
         name, policy = queue.metadata.name, queue.spec.stop_policy
+        if queue.metadata.deletion_timestamp:
+            yield from _ending(picture, name)
+            continue
+        for problem in queue_problems.selects_nothing(queue):
+            yield warning("ClusterQueue", name, problem.text, problem.mend)
         if policy not in {"", "None"}:
             mend = f"kubectl patch clusterqueue {name} --type=merge -p '{_GO}'"
             text = f"it admits nothing: its stopPolicy is {policy}"
@@ -201,6 +206,21 @@ def inactive(picture: Picture) -> Iterator[DoctorFinding]:
             yield warning("LocalQueue", place, text, mend)
 
 
+def _ending(picture: Picture, name: str) -> Iterator[DoctorFinding]:
+    """Yield what a ClusterQueue waits for that is being deleted; without it, it ends at once."""
+    text = "it admits nothing: it is being deleted, and goes when nothing holds its quota any more"
+    mend = (
+        f"wait, or end what holds it: kubectl gpu who {name}; to evict all of it: kubectl patch "
+        f"clusterqueue {name} --type=merge -p '{_DRAIN}'. To keep the queue, create it anew after"
+    )
+    if resources.WORKLOADS in picture.unseen:
+        yield warning("ClusterQueue", name, text, mend)
+    elif users := pictures.holding(picture.workloads, name):
+        count = f"{len(users)} Workload(s) ({shown(users)})"
+        yield warning("ClusterQueue", name, f"{text}: {count}", mend)
+
+
+_DRAIN: Final = '{"spec":{"stopPolicy":"HoldAndDrain"}}'
 _GO = '{"spec":{"stopPolicy":"None"}}'
 
 
@@ -296,18 +316,12 @@ def local_queues(picture: Picture) -> Iterator[DoctorFinding]:
             yield error("LocalQueue", place, problem.text, problem.mend)
         if queue is None:
             continue
-        selector = values.selector(queue.spec.namespace_selector)
         namespace = labels.get(local.metadata.namespace)
-        if namespace is not None and (selector is None or not selector(namespace)):
-            text = (
-                f"its pods wait forever: the namespaceSelector of ClusterQueue "
-                f"{queue.metadata.name} does not select the namespace"
-            )
-            mend = (
-                f"widen spec.namespaceSelector ({{}}: all), or label the namespace: kubectl "
-                f"get clusterqueue {queue.metadata.name} -o jsonpath='{{.spec.namespaceSelector}}'"
-            )
-            yield error("LocalQueue", place, text, mend)
+        if namespace is None or queue.spec.namespace_selector is None:
+            continue  # the check of ClusterQueues tells of a selector that is not set
+        for problem in namespace_selectors.not_selected(queue, namespace):
+            step = namespace_selectors.next_step(queue, local.metadata.namespace, namespace)
+            yield error("LocalQueue", place, problem.text, step)
 
 
 def cohorts(picture: Picture) -> Iterator[DoctorFinding]:

@@ -454,6 +454,12 @@ def a_cluster_queue_is_held(broken: Broken) -> None:
     broken.one(resources.CLUSTER_QUEUES)["spec"]["stopPolicy"] = "Hold"
 
 
+@fault("queue-admits", WARNING, "research", "admits nothing: spec.namespaceSelector is not set",
+       "set it: kubectl edit clusterqueue research")  # fmt: skip
+def a_cluster_queue_selects_no_namespace(broken: Broken) -> None:
+    del broken.one(resources.CLUSTER_QUEUES)["spec"]["namespaceSelector"]
+
+
 @fault("queue-admits", WARNING, "team/default", "stopPolicy is Hold", "kubectl patch localqueue")
 def a_local_queue_is_held(broken: Broken) -> None:
     broken.one(resources.LOCAL_QUEUES)["spec"]["stopPolicy"] = "Hold"
@@ -578,7 +584,8 @@ def a_local_queue_leads_nowhere(broken: Broken) -> None:
     broken.objects[resources.LOCAL_QUEUES].append(make_local_queue("lost", "gone", "team"))
 
 
-@fault("local-queues", ERROR, "team/default", "does not select the namespace", "namespaceSelector")
+@fault("local-queues", ERROR, "team/default", "does not select the namespace",
+       "kubectl label namespace team team=yes")  # fmt: skip
 def a_cluster_queue_does_not_take_the_namespace(broken: Broken) -> None:
     spec = broken.one(resources.CLUSTER_QUEUES)["spec"]
     spec["namespaceSelector"] = {"matchLabels": {"team": "yes"}}
@@ -1043,8 +1050,10 @@ def a_namespace_does_not_end(broken: Broken) -> None:
     }
 
 
-@fault("terminating", ERROR, "research", "1 Workload(s) (train) still use it", "gpu who research")
+@fault("queue-admits", WARNING, "research", "it is being deleted, and goes when nothing holds its "
+       "quota any more: 1 Workload(s) (team/train)", "kubectl gpu who research")  # fmt: skip
 def a_cluster_queue_in_use_does_not_end(broken: Broken) -> None:
+    broken.one(resources.CLUSTER_QUEUES)["spec"]["stopPolicy"] = "Hold"
     _ends(resources.CLUSTER_QUEUES, names.RESOURCE_IN_USE)(broken)
     broken.workloads.append({
         "metadata": {"name": "train", "namespace": "team"}, "spec": {"podSets": []},
