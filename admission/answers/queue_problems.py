@@ -163,17 +163,30 @@ def resembling_cohort(holder: Holder, others: Iterable[Holder]) -> Iterator[Queu
         holder: the ClusterQueue or Cohort, as it would be.
         others: every ClusterQueue and Cohort; the holder may be among them, as it is.
     """
+    if meant := meant_cohort(holder, others):
+        field = "parentName" if isinstance(holder, Cohort) else "cohortName"
+        yield QueueProblem(
+            f"{alone(holder)}; did you mean {meant}?", f"if so, correct spec.{field}"
+        )
+
+
+def meant_cohort(holder: Holder, others: Iterable[Holder]) -> str:
+    """Return the Cohort that was probably meant by one that nobody else names; empty for none.
+
+    Args:
+        holder: the ClusterQueue or Cohort, as it would be.
+        others: every ClusterQueue and Cohort; the holder may be among them, as it is.
+    """
     parent = _parent(holder)
     cohorts = {name for other in others if not _is_same(holder, other) for name in _named(other)}
     if isinstance(holder, Cohort):
         cohorts.add(holder.metadata.name)
-    if parent and parent not in cohorts and (meant := _meant(parent, cohorts)):
-        field = "parentName" if isinstance(holder, Cohort) else "cohortName"
-        yield QueueProblem(
-            f"it shares with nobody: no other queue or Cohort names Cohort {parent}; did you mean"
-            f" {meant}?",
-            f"if so, correct spec.{field}",
-        )
+    return _meant(parent, cohorts) if parent and parent not in cohorts else ""
+
+
+def alone(holder: Holder) -> str:
+    """Return that nobody else names the Cohort of a ClusterQueue, or the parent of a Cohort."""
+    return f"it shares with nobody: no other queue or Cohort names Cohort {_parent(holder)}"
 
 
 def _parent(holder: Holder) -> str:

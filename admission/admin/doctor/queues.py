@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from admission.admin.doctor import picture as pictures
@@ -9,7 +10,7 @@ from admission.admin.doctor.devices import shown
 from admission.admin.doctor.findings import DoctorFinding, error, warning
 from admission.admin.doctor.picture import Picture
 from admission.answers import namespace_selectors, queue_problems
-from admission.answers.queue_problems import Holder
+from admission.answers.queue_problems import Holder, QueueProblem
 from admission.base import conditions, quantity
 from admission.base.conditions import Text
 from admission.kube import resources
@@ -83,29 +84,61 @@ def without_node(picture: Picture) -> Iterator[DoctorFinding]:
 def overcommitted(picture: Picture) -> Iterator[DoctorFinding]:
     """What the queues of a cohort have reserved is not more than the nominal quota of the cohort.
 
-    A ClusterQueue without a cohort is compared with its own quota.
+    A ClusterQueue that shares with nobody is compared with its own quota.
     """
     parents = {cohort.metadata.name: cohort.spec.parent_name or "" for cohort in picture.cohorts}
-    cohorts: dict[str, list[ClusterQueue]] = {}
+    holders: tuple[Holder, ...] = (*picture.cluster_queues, *picture.cohorts)
+    trees: dict[str, list[ClusterQueue]] = {}
     for queue in picture.cluster_queues:
         top = _top(queue.spec.cohort_name, parents)
         if top:
-            cohorts.setdefault(top, []).append(queue)
+            trees.setdefault(top, []).append(queue)
         else:
             yield from _above(
-                "ClusterQueue",
-                queue.metadata.name,
-                [queue],
-                _nominal(queue.spec.resource_groups),
-            )
-    for top, queues in sorted(cohorts.items()):
+                "ClusterQueue", queue.metadata.name, [queue],
+                _nominal(queue.spec.resource_groups), _borrowing(queue, holders),
+            )  # fmt: skip
+    astray = _astray(holders, parents)
+    for top, queues in sorted(trees.items()):
+        cohorts = [c for c in picture.cohorts if _top(c.metadata.name, parents) == top]
         nominal: Counter[_Pair] = Counter()
-        for queue in queues:
-            nominal.update(_nominal(queue.spec.resource_groups))
-        for cohort in picture.cohorts:
-            if _top(cohort.metadata.name, parents) == top:
-                nominal.update(_nominal(cohort.spec.resource_groups))
-        yield from _above("Cohort", top, queues, nominal)
+        groups = [*(queue.spec.resource_groups for queue in queues)]
+        groups += [cohort.spec.resource_groups for cohort in cohorts]
+        for groups_of_holder in groups:
+            nominal.update(_nominal(groups_of_holder))
+        if len(queues) == 1 and not cohorts:
+            name = queues[0].metadata.name
+            cause = _borrowing(queues[0], holders)
+            yield from _above("ClusterQueue", name, queues, nominal, cause)
+        else:
+            yield from _above("Cohort", top, queues, nominal, astray.get(top))
+
+
+def _borrowing(queue: ClusterQueue, holders: Sequence[Holder]) -> QueueProblem:
+    """Return why a ClusterQueue that shares with nobody does not borrow."""
+    if not queue.spec.cohort_name:
+        return QueueProblem("it borrows from no one: spec.cohortName is not set", "")
+    for problem in queue_problems.resembling_cohort(queue, holders):
+        return replace(
+            problem, mend="if so, correct spec.cohortName where it is misspelled; else "
+        )
+    return QueueProblem(queue_problems.alone(queue), "")
+
+
+def _astray(holders: Sequence[Holder], parents: Mapping[str, str]) -> dict[str, QueueProblem]:
+    """Return who was probably meant to share with the queues of a Cohort, by the topmost one."""
+    problems: dict[str, QueueProblem] = {}
+    for holder in holders:
+        if meant := queue_problems.meant_cohort(holder, holders):
+            is_cohort = isinstance(holder, Cohort)
+            kind, field = ("Cohort", "parentName") if is_cohort else ("ClusterQueue", "cohortName")
+            name = holder.metadata.name
+            problems[_top(meant, parents)] = QueueProblem(
+                f"{kind} {name} shares nothing with them: it names another Cohort; did you mean "
+                f"{meant}?",
+                f"if so, correct its spec.{field}: kubectl edit {kind.lower()} {name}; else ",
+            )
+    return problems
 
 
 def _top(name: str, parents: Mapping[str, str]) -> str:
@@ -118,9 +151,16 @@ def _top(name: str, parents: Mapping[str, str]) -> str:
 
 
 def _above(
-    kind: str, name: str, queues: Sequence[ClusterQueue], nominal: Mapping[_Pair, int]
+    kind: str,
+    name: str,
+    queues: Sequence[ClusterQueue],
+    nominal: Mapping[_Pair, int],
+    cause: QueueProblem | None,
 ) -> Iterator[DoctorFinding]:
-    """Yield what queues have reserved above the nominal quota that they share."""
+    """Yield what queues have reserved above the nominal quota that they share.
+
+    What may be the cause is told with it, and what mends that before the rest.
+    """
     reserved = {queue.metadata.name: _reserved(queue) for queue in queues}
     total: Counter[_Pair] = Counter()
     for amounts in reserved.values():
@@ -137,12 +177,16 @@ def _above(
         )
         whose = "its queues have" if kind == "Cohort" else "it has"
         promised = quantity.in_words(resource, nominal.get(pair, 0))
+        own_quota = f"; above their own: {shown(above)}" if kind == "Cohort" else ""
         text = (
             f"{whose} reserved {quantity.in_words(resource, amount)} {resource} of flavor "
-            f"{flavor}, and the nominal quota is {promised}; above their own: {shown(above)}"
+            f"{flavor}, and the nominal quota is {promised}{own_quota}"
         )
+        if cause is not None:
+            text = f"{text}; {cause.text}"
         mend = (
-            f"wait until work of {shown(above)} ends, delete some, or raise the nominalQuota if "
+            f"{'' if cause is None else cause.mend}wait until work of {shown(above)} ends, "
+            f"delete some, or raise the nominalQuota if "
             f"there are nodes for it: kubectl gpu who {above[0] if above else name}"
         )
         yield warning(kind, name, text, mend)

@@ -1210,6 +1210,84 @@ def test_the_definitions_that_are_looked_for_are_those_of_an_installation(broken
     assert sorted(pictures.DEFINITIONS) == sorted(listed)
 
 
+def test_the_mend_of_quota_without_nodes_names_cohorts_and_all_queues_that_are_not_limited() -> (
+    None
+):
+    broken = Broken()
+    groups = make_cluster_queue(quota=8)["spec"]["resourceGroups"]
+    broken.objects[resources.COHORTS] = [make_cohort("gpus", resourceGroups=groups)]
+    limited = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+    broken.objects[resources.CLUSTER_QUEUES] += [
+        make_cluster_queue("vision", quota=8, cohortName="gpus"),
+        make_cluster_queue("limited", quota=8, cohortName="gpus", annotations=limited),
+    ]
+    (finding,) = devices.quota(broken.picture())
+    assert finding.mend == (
+        "lower the nominalQuota in research, vision, limited, Cohort gpus, or add nodes; or limit"
+        " the quota to what exists: kubectl annotate clusterqueue research vision"
+        " gpu-admission.dev/capacity-guard=Enforce"
+    )
+
+
+def _borrowing(broken: Broken, cohort: str) -> dict[str, Any]:
+    """Has research hold 16 GPUs, 8 of them above its quota, in a Cohort of this name."""
+    research = broken.one(resources.CLUSTER_QUEUES)
+    research["spec"]["cohortName"] = cohort
+    research["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = 8
+    _reserve(research, 16)
+    return research
+
+
+@pytest.mark.parametrize(
+    ("cohort", "cause", "mend"),
+    [
+        ("", "; it borrows from no one: spec.cohortName is not set", "wait until work"),
+        (
+            "own",
+            "; it shares with nobody: no other queue or Cohort names Cohort own",
+            "wait until",
+        ),
+        (
+            "poool",
+            (
+                "; it shares with nobody: no other queue or Cohort names Cohort poool; did you"
+                " mean pool?"
+            ),
+            "if so, correct spec.cohortName where it is misspelled; else wait until work",
+        ),
+    ],
+    ids=["none", "alone", "misspelled"],
+)
+def test_a_queue_above_its_quota_is_told_that_it_borrows_from_no_one(
+    cohort: str, cause: str, mend: str
+) -> None:
+    broken = Broken()
+    _borrowing(broken, cohort)
+    broken.objects[resources.COHORTS] = [make_cohort("pool")]
+    (finding,) = queues.overcommitted(broken.picture())
+    assert (finding.kind, finding.names) == ("ClusterQueue", ("research",))
+    assert finding.what.endswith(f"and the nominal quota is 8{cause}")
+    assert finding.mend.startswith(mend)
+
+
+def test_queues_above_their_quota_are_told_which_queue_names_another_cohort() -> None:
+    broken = Broken()
+    _borrowing(broken, "pool")
+    broken.objects[resources.CLUSTER_QUEUES] += [
+        make_cluster_queue("lab", quota=0, cohortName="pool"),
+        make_cluster_queue("vision", quota=8, cohortName="poool"),
+    ]
+    (finding,) = queues.overcommitted(broken.picture())
+    assert finding.names == ("pool",)
+    assert finding.what.endswith(
+        "above their own: research; ClusterQueue vision shares nothing with them: it names another"
+        " Cohort; did you mean pool?"
+    )
+    assert finding.mend.startswith(
+        "if so, correct its spec.cohortName: kubectl edit clusterqueue vision; else wait until"
+    )
+
+
 def test_what_is_borrowed_within_the_quota_of_a_cohort_is_no_fault() -> None:
     broken = Broken()
     research = broken.one(resources.CLUSTER_QUEUES)
