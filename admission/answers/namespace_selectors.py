@@ -24,7 +24,7 @@ def not_selected(queue: ClusterQueue, labels: Mapping[str, str]) -> Iterator[Que
         yield QueueProblem(
             f"its pods wait forever: the namespaceSelector of ClusterQueue {queue.metadata.name}"
             " does not select the namespace",
-            "have it select the namespace; gpu-admission doctor prints the command",
+            "have it select the namespace; the command is printed by: gpu-admission doctor",
         )
 
 
