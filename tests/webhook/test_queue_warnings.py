@@ -272,7 +272,8 @@ def test_a_local_queue_whose_namespace_is_not_selected_is_told() -> None:
     assert warnings(make_local_queue(), cache) == [
         (
             "Its pods wait forever: the namespaceSelector of ClusterQueue gpus does not select the"
-            " namespace. Have it select the namespace; the command is printed by: gpu-admission doctor"
+            " namespace. Have it select the namespace; the command is printed by: gpu-admission"
+            " doctor"
         )
     ]
     assert warnings(make_local_queue(namespace="never-seen"), cache) == []
