@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from admission.answers import spelling
 from admission.base import names
 from admission.gpu import foreign, resources
 from admission.objects import caps, views
@@ -75,21 +76,34 @@ class QueueProblem:
 # ------------------------------------------------------------------------------------- references
 
 
-def missing_flavors(queue: ClusterQueue, flavors: Collection[str]) -> Iterator[QueueProblem]:
-    """Yield that flavors of a ClusterQueue do not exist.
+def missing_flavors(holder: Holder, flavors: Collection[str]) -> Iterator[QueueProblem]:
+    """Yield that flavors of a ClusterQueue or Cohort do not exist.
 
     Args:
-        queue: the ClusterQueue.
+        holder: the ClusterQueue or Cohort.
         flavors: names of the ResourceFlavors that exist.
     """
-    groups = queue.spec.resource_groups or ()
+    groups = holder.spec.resource_groups or ()
     listed = [flavor.name for group in groups for flavor in group.flavors]
     missing = tuple(name for name in dict.fromkeys(listed) if name not in flavors)
     if missing:
+        is_cohort = isinstance(holder, Cohort)
+        verdict = "its quota counts for nobody" if is_cohort else "it admits nothing"
         yield QueueProblem(
-            f"it admits nothing until ResourceFlavor {', '.join(missing)} exists",
-            "create the ResourceFlavor, or remove it from spec.resourceGroups",
+            f"{verdict} until ResourceFlavor {', '.join(missing)} exists",
+            _instead(holder, missing, flavors),
         )
+
+
+def _instead(holder: Holder, missing: Iterable[str], flavors: Collection[str]) -> str:
+    """Return what to do about flavors that do not exist."""
+    for name in missing:
+        if hint := spelling.similar(name, flavors):
+            return f"{hint}If so, correct it: {_edit(holder)}"
+    return (
+        "create it with spec.nodeLabels of its nodes (none selects all): "
+        "kubectl get nodes --show-labels"
+    )
 
 
 def missing_cluster_queue(
@@ -103,9 +117,21 @@ def missing_cluster_queue(
     """
     name = queue.spec.cluster_queue
     if name not in cluster_queues:
+        hint = spelling.similar(name, cluster_queues)
         yield QueueProblem(
             f"its pods wait until ClusterQueue {name} exists",
-            "create the ClusterQueue, or delete the LocalQueue: clusterQueue cannot change",
+            f"{hint}If so, delete the LocalQueue and create it anew: clusterQueue cannot change"
+            if hint
+            else "create the ClusterQueue, or delete the LocalQueue: clusterQueue cannot change",
+        )
+
+
+def selects_nothing(queue: ClusterQueue) -> Iterator[QueueProblem]:
+    """Yield that a ClusterQueue has no namespace selector: then it serves no namespace."""
+    if queue.spec.namespace_selector is None:
+        yield QueueProblem(
+            "it admits nothing: spec.namespaceSelector is not set; {} selects all namespaces",
+            f"set it: {_edit(queue)}",
         )
 
 
@@ -147,17 +173,30 @@ def resembling_cohort(holder: Holder, others: Iterable[Holder]) -> Iterator[Queu
         holder: the ClusterQueue or Cohort, as it would be.
         others: every ClusterQueue and Cohort; the holder may be among them, as it is.
     """
+    if meant := meant_cohort(holder, others):
+        field = "parentName" if isinstance(holder, Cohort) else "cohortName"
+        yield QueueProblem(
+            f"{alone(holder)}; did you mean {meant}?", f"if so, correct spec.{field}"
+        )
+
+
+def meant_cohort(holder: Holder, others: Iterable[Holder]) -> str:
+    """Return the Cohort that was probably meant by one that nobody else names; empty for none.
+
+    Args:
+        holder: the ClusterQueue or Cohort, as it would be.
+        others: every ClusterQueue and Cohort; the holder may be among them, as it is.
+    """
     parent = _parent(holder)
     cohorts = {name for other in others if not _is_same(holder, other) for name in _named(other)}
     if isinstance(holder, Cohort):
         cohorts.add(holder.metadata.name)
-    if parent and parent not in cohorts and (meant := _meant(parent, cohorts)):
-        field = "parentName" if isinstance(holder, Cohort) else "cohortName"
-        yield QueueProblem(
-            f"it shares with nobody: no other queue or Cohort names Cohort {parent}; did you mean"
-            f" {meant}?",
-            f"if so, correct spec.{field}",
-        )
+    return _meant(parent, cohorts) if parent and parent not in cohorts else ""
+
+
+def alone(holder: Holder) -> str:
+    """Return that nobody else names the Cohort of a ClusterQueue, or the parent of a Cohort."""
+    return f"it shares with nobody: no other queue or Cohort names Cohort {_parent(holder)}"
 
 
 def _parent(holder: Holder) -> str:

@@ -103,12 +103,14 @@ class CohortUse:
         parent: above it; empty for a root.
         lines: sums of everything below, sorted.
         pending: who waits below it.
+        own_lines: the quota of its own, sorted; it uses none of it itself. None of an overview.
     """
 
     name: str
     parent: str
     lines: tuple[Line, ...]
     pending: Waiting
+    own_lines: tuple[Line, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -652,7 +654,12 @@ def _line(
 
 def _lent(node: QuotaNode, pair: FlavorResource, nominal: int, used: int) -> int:
     """The part of the own unused quota that others use."""
-    if node.parent is None or nominal == amount.UNLIMITED:
+    return 0 if node.parent is None else _unavailable(node, pair, nominal, used)
+
+
+def _unavailable(node: QuotaNode, pair: FlavorResource, nominal: int, used: int = 0) -> int:
+    """The part of a quota that is not used by its owner and is not there for anybody else."""
+    if nominal == amount.UNLIMITED:
         return 0
     return max(0, nominal - used - max(0, quota.available(node, pair)))
 
@@ -682,6 +689,16 @@ def _cohort(node: CohortNode, queues: tuple[QueueUse, ...], waiting: _Waiting) -
         lines=tuple(
             _cohort_line(node, pair, nominal, used, releasing if is_known else None, unbound)
             for pair, (nominal, used, releasing, unbound) in sorted(sums.items())
+        ),
+        own_lines=tuple(
+            Line(
+                flavor=pair.flavor,
+                resource=pair.resource,
+                nominal=own_quota.nominal,
+                lent=_unavailable(node, pair, own_quota.nominal),
+            )
+            for pair, own_quota in sorted(node.quotas.items())
+            if own_quota.nominal
         ),
         pending=waiting.of_cohort(below),
     )
@@ -956,6 +973,15 @@ def document(use: Use) -> dict[str, Any]:
                 "name": cohort.name,
                 "parent": cohort.parent,
                 "quota": [_line_document(line) for line in cohort.lines],
+                "ownQuota": [
+                    {
+                        "flavor": line.flavor,
+                        "resource": line.resource,
+                        "nominal": amount_text(line.resource, line.nominal),
+                        "lent": amount_text(line.resource, line.lent),
+                    }
+                    for line in cohort.own_lines
+                ],
                 "pending": _waiting_document(cohort.pending),
             }
             for cohort in use.cohorts

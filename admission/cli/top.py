@@ -71,6 +71,8 @@ _AMOUNTS: Final = (
     TableColumn("LARGEST HOLE", right=True),
     TableColumn("ON", goes=3),
 )
+_OWN_QUOTA: Final = "own quota"
+"""The row of the quota of a Cohort's own; no queue can have this name."""
 _OF_CLUSTER: Final = ("ClusterQueues", "Cohorts", "ResourceFlavors", "Nodes")
 
 
@@ -87,9 +89,9 @@ Examples:
 
 \b
 Columns:
-  NOMINAL    its own quota; for a Cohort, of everything below it; for a
-             LocalQueue, that of its ClusterQueue, which all its LocalQueues
-             share
+  NOMINAL    its own quota; for a Cohort, of everything below it, and below
+             that a row "own quota" of the Cohort alone; for a LocalQueue,
+             that of its ClusterQueue, which all its LocalQueues share
   USED       quota reserved by Workloads
   ADMITTED   of a LocalQueue: the part of USED whose Workloads are admitted
   BORROWED   the part of USED above the nominal quota
@@ -444,6 +446,7 @@ def _cohort_rows(
         return
     seen.add(cohort.name)
     yield from _rows(f"{cohort.name}/", cohort.lines, cohort.pending, resource, depth)
+    yield from _rows(_OWN_QUOTA, cohort.own_lines, Waiting(), resource, depth + 1)
     for child in use.cohorts:
         if child.parent == cohort.name:
             yield from _cohort_rows(use, child, resource, depth + 1, seen)

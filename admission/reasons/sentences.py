@@ -1209,7 +1209,7 @@ def cluster_queue(text: Text) -> Text:
     if code is Code.QUEUE_READY:
         return Text(code, "Admits workloads.")
     if code is Code.QUEUE_IN_USE:
-        return Text(code, sentence("Being deleted: admits nothing"))
+        return Text(code, sentence("Admits nothing: it is being deleted"))
     why = text.message.removeprefix("Can't admit new workloads: ").rstrip(".")
     name_of_queue = "it " if why.startswith(("is ", "references ")) else ""
     return Text(code, sentence(f"Admits nothing: {name_of_queue}{why}"))

@@ -7,7 +7,7 @@ changes neither spec nor annotations is not warned about.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from admission.answers import queue_problems
+from admission.answers import namespace_selectors, queue_problems
 from admission.answers.queue_problems import Holder, QueueProblem
 from admission.objects import resource_group, views
 from admission.objects.cluster_queue import ClusterQueue
@@ -80,6 +80,7 @@ def _warning(problem: QueueProblem) -> str:
 def _about_cluster_queue(queue: ClusterQueue, lister: Lister) -> Iterator[QueueProblem]:
     yield from queue_problems.annotations_without_effect("ClusterQueue", queue.metadata)
     yield from queue_problems.caps_without_effect(queue.metadata, queue)
+    yield from queue_problems.selects_nothing(queue)
     yield from _about_resources(queue, lister)
     if not lister.synced:
         return
@@ -91,6 +92,7 @@ def _about_cohort(cohort: Cohort, lister: Lister) -> Iterator[QueueProblem]:
     yield from queue_problems.annotations_without_effect("Cohort", cohort.metadata)
     yield from _about_resources(cohort, lister)
     if lister.synced:
+        yield from queue_problems.missing_flavors(cohort, lister.resource_flavor_names())
         yield from _about_parent(cohort, lister)
 
 
@@ -100,9 +102,14 @@ def _about_local_queue(queue: LocalQueue, lister: Lister) -> Iterator[QueueProbl
         return
     cluster_queue = lister.cluster_queue(queue.spec.cluster_queue)
     if cluster_queue is None:
-        yield from queue_problems.missing_cluster_queue(queue, ())
+        cluster_queues = [each.metadata.name for each in lister.all_cluster_queues()]
+        yield from queue_problems.missing_cluster_queue(queue, cluster_queues)
     else:
         yield from queue_problems.caps_without_effect(queue.metadata, cluster_queue)
+        namespace = lister.namespace(queue.metadata.namespace)
+        if namespace is not None:
+            labels = namespace.metadata.labels or {}
+            yield from namespace_selectors.not_selected(cluster_queue, labels)
 
 
 def _about_resources(holder: Holder, lister: Lister) -> Iterator[QueueProblem]:

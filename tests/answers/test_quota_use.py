@@ -24,7 +24,7 @@ from tests.answers.clusters import (
 )
 from tests.builders.cluster import make_node
 from tests.builders.metadata import Document, make_condition
-from tests.builders.queues import make_cohort, make_flavor
+from tests.builders.queues import make_cohort, make_flavor, make_group
 
 
 def queue_of(use: Use, name: str) -> QueueUse:
@@ -51,6 +51,20 @@ def test_what_one_queue_borrows_is_lent_where_it_cannot_be_used() -> None:
     )
     (sums,) = cohort(use).lines
     assert (sums.nominal, sums.used, sums.borrowed) == (16, 12, 0)
+
+
+def test_the_quota_of_a_cohort_alone_is_told_with_what_is_lent_of_it() -> None:
+    pool = make_cohort("all", resourceGroups=[make_group({"a100": {GPU: 8}})])
+    documents = objects(queues=(queue("vision", 8, 0), queue("research", 0, 16)))
+    read = replace(documents, cohorts=(msgspec.convert(pool, Cohort),))
+    use = quota_use.of(cluster.relate(read))
+    (sums,) = cohort(use).lines
+    (own,) = cohort(use).own_lines
+    assert (line(use, "research").borrowed, line(use, "vision").lent, own.lent) == (16, 8, 8)
+    assert (sums.nominal, line(use, "vision").nominal, own.nominal) == (16, 8, 8)
+    assert quota_use.document(use)["cohorts"][0]["ownQuota"] == [
+        {"flavor": "a100", "resource": GPU, "nominal": "8", "lent": "8"}
+    ]
 
 
 def test_nothing_is_lent_while_others_leave_enough() -> None:

@@ -22,7 +22,7 @@ from tests.answers.clusters import GPU, gpu_node, holding, pod, queue, waiting
 from tests.answers.rights import OfTeam
 from tests.builders.cluster import make_namespace
 from tests.builders.metadata import Document, make_condition
-from tests.builders.queues import make_cohort, make_flavor, make_local_queue
+from tests.builders.queues import make_cohort, make_flavor, make_group, make_local_queue
 from tests.cli.served import Served, served
 from tests.clocks import FakeClock
 from tests.controlplane import nodes
@@ -105,6 +105,20 @@ def test_top_shows_the_verdict_then_cohorts_queues_and_flavors(world: World) -> 
         [],
         cells("FLAVOR NOMINAL USED RELEASING NO NODE REAL SICK OUTSIDE NODES"),
         ["a100", "10", "4", "-", "-", "8", "-", "-", "1"],
+    ]
+
+
+def test_top_shows_the_quota_of_a_cohort_alone_in_a_row_below_it(world: World) -> None:
+    cohort = make_cohort("all", resourceGroups=[make_group({"a100": {GPU: 4}})])
+    world.add(cohort)
+    try:
+        rows = [cells(line) for line in world.lines("top")[2:5]]
+    finally:
+        world.store.delete(resources.COHORTS, "all")
+    assert rows == [
+        ["all/", "a100", "14", "4", "-", "-", "-", "-", "3"],
+        ["own", "quota", "a100", "4", "0", "-", "-", "-", "-", "-"],
+        ["prod", "a100", "8", "0", "-", "-", "-", "-", "-"],
     ]
 
 

@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -242,7 +243,7 @@ FAULTS: dict[str, tuple[Prepare, str, str, str]] = {
     ),
     "a flavor is missing": (
         _posted(f"{KUEUE}/clusterqueues", make_cluster_queue("lost", quota=0, flavors=("gone",))),
-        "queue-flavors", "until ResourceFlavor gone exists", "create the ResourceFlavor",
+        "queue-flavors", "until ResourceFlavor gone exists", "create it with spec.nodeLabels",
     ),
     "a ClusterQueue is held": (
         _changed(RESEARCH, [{"op": "replace", "path": "/spec/stopPolicy", "value": "Hold"}]),
@@ -257,7 +258,7 @@ FAULTS: dict[str, tuple[Prepare, str, str, str]] = {
             "op": "replace", "path": "/spec/namespaceSelector",
             "value": {"matchLabels": {"team": "other"}},
         }]),
-        "local-queues", "does not select the namespace", "namespaceSelector",
+        "local-queues", "does not select the namespace", "kubectl label namespace",
     ),
     "quota exceeds what exists": (
         _changed(RESEARCH, [{
@@ -345,6 +346,31 @@ def test_a_fault_is_found_and_its_mend_named(system: Examined, fault: str) -> No
 
     with _prepared(system, prepare):
         assert mend in waiting.until(told, what=fault)[0]
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {
+            "matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["other"]}
+            ]
+        },
+        {"matchLabels": {"kubernetes.io/metadata.name": "other"}},
+    ],
+    ids=["expression", "label"],
+)
+def test_the_patch_that_is_printed_has_a_queue_select_the_namespace(
+    system: Examined, selector: Json
+) -> None:
+    change = [{"op": "replace", "path": "/spec/namespaceSelector", "value": selector}]
+    with _prepared(system, _changed(RESEARCH, change)):
+        checked = {check.check: check.findings for check in system.diagnose().checked}
+        (finding,) = checked["local-queues"]
+        command = shlex.split(finding.mend)
+        assert command[:5] == ["kubectl", "patch", "clusterqueue", "research", "--type=json"]
+        system.api.patch(RESEARCH, json.loads(command[-1]), JSON_PATCH)
+        assert "local-queues" not in _found(system.diagnose())
 
 
 def test_a_webhook_that_is_not_trusted_is_found_in_the_answer_and_in_the_configuration(

@@ -75,7 +75,8 @@ def test_an_amount_of_quota_in_a_unit_that_nobody_means_is_warned_about(
     ]
     covered = [names.GPU_RESOURCE, "memory"]
     group = {"coveredResources": covered, "flavors": [{"name": "a100", "resources": quotas}]}
-    body = review(kind, object=identified(kind, queue(group)))
+    selector: Document = {"namespaceSelector": {}} if kind == "ClusterQueue" else {}
+    body = review(kind, object=identified(kind, queue(group, **selector)))
     got = answer(app, kinds.named(kind).validate_path(), body)
     assert got["allowed"], got
     first, second = got["warnings"]

@@ -33,6 +33,7 @@ VIEWS: Mapping[str, type[views.Object]] = {
     "ClusterQueue": ClusterQueue,
     "Cohort": Cohort,
     "LocalQueue": LocalQueue,
+    "Namespace": views.Namespace,
     "ResourceFlavor": ResourceFlavor,
 }
 
@@ -218,11 +219,29 @@ def test_a_flavor_that_does_not_exist_is_told() -> None:
     queue = make_cluster_queue(flavors=("a100", "h100"))
     assert warnings(queue, cluster()) == [
         (
-            "It admits nothing until ResourceFlavor h100 exists. Create the ResourceFlavor, or"
-            " remove it from spec.resourceGroups"
+            "It admits nothing until ResourceFlavor h100 exists. Create it with spec.nodeLabels of"
+            " its nodes (none selects all): kubectl get nodes --show-labels"
         )
     ]
     assert warnings(queue, cluster(is_synced=False)) == []
+
+
+def test_a_flavor_that_is_misspelled_is_told_with_the_one_that_is_meant() -> None:
+    assert warnings(make_cluster_queue(flavors=("a10",)), cluster()) == [
+        (
+            "It admits nothing until ResourceFlavor a10 exists. Did you mean a100? If so, correct"
+            " it: kubectl edit clusterqueue gpus"
+        )
+    ]
+
+
+def test_a_cluster_queue_that_is_misspelled_is_told_with_the_one_that_is_meant() -> None:
+    cache = cluster(make_cluster_queue("research"))
+    (text,) = warnings(make_local_queue(queue="reserch"), cache)
+    assert text == (
+        "Its pods wait until ClusterQueue reserch exists. Did you mean research? If so, delete the"
+        " LocalQueue and create it anew: clusterQueue cannot change"
+    )
 
 
 def test_a_cluster_queue_that_does_not_exist_is_told() -> None:
@@ -234,6 +253,32 @@ def test_a_cluster_queue_that_does_not_exist_is_told() -> None:
         )
     ]
     assert warnings(local, cluster(is_synced=False)) == []
+
+
+def test_a_cluster_queue_without_a_namespace_selector_is_told_that_it_admits_nothing() -> None:
+    queue = make_cluster_queue()
+    del queue["spec"]["namespaceSelector"]
+    (text,) = warnings(queue, cluster())
+    assert text == (
+        "It admits nothing: spec.namespaceSelector is not set; {} selects all namespaces. Set"
+        " it: kubectl edit clusterqueue gpus"
+    )
+
+
+def test_a_local_queue_whose_namespace_is_not_selected_is_told() -> None:
+    queue = make_cluster_queue(namespaceSelector={"matchLabels": {"team": "yes"}})
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}}
+    cache = cluster(queue, namespace)
+    assert warnings(make_local_queue(), cache) == [
+        (
+            "Its pods wait forever: the namespaceSelector of ClusterQueue gpus does not select the"
+            " namespace. Have it select the namespace; the command is printed by: gpu-admission"
+            " doctor"
+        )
+    ]
+    assert warnings(make_local_queue(namespace="never-seen"), cache) == []
+    namespace["metadata"] = {"name": "ml", "labels": {"team": "yes"}}
+    assert warnings(make_local_queue(), cluster(queue, namespace)) == []
 
 
 def test_an_update_that_changes_neither_spec_nor_annotations_is_not_warned_about() -> None:

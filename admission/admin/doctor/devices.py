@@ -68,19 +68,19 @@ def _groups(picture: Picture) -> Iterator[tuple[ResourceGroupSpec, ...]]:
 
 def _with_quota(picture: Picture, pair: FlavorResource) -> list[ClusterQueue]:
     """Return the ClusterQueues with nominal quota of a flavor."""
-    return [
-        cluster_queue
-        for cluster_queue in picture.cluster_queues
-        if any(
-            flavor.name == pair.flavor
-            and any(
-                r.name == pair.resource and values.amount_or_zero(r.name, r.nominal_quota)
-                for r in flavor.resources
-            )
-            for group in cluster_queue.spec.resource_groups or ()
-            for flavor in group.flavors
+    return [queue for queue in picture.cluster_queues if _has_quota(queue, pair)]
+
+
+def _has_quota(holder: Holder, pair: FlavorResource) -> bool:
+    return any(
+        flavor.name == pair.flavor
+        and any(
+            r.name == pair.resource and values.amount_or_zero(r.name, r.nominal_quota)
+            for r in flavor.resources
         )
-    ]
+        for group in holder.spec.resource_groups or ()
+        for flavor in group.flavors
+    )
 
 
 def _queues_of(picture: Picture, pair: FlavorResource) -> str:
@@ -90,19 +90,44 @@ def _queues_of(picture: Picture, pair: FlavorResource) -> str:
 
 def _are_guarded(picture: Picture, pair: FlavorResource) -> bool:
     """Return whether all quota of a flavor is held to what exists; that of Cohorts never is."""
-    of_queues = _with_quota(picture, pair)
-    is_of_cohort = any(
-        flavor.name == pair.flavor
-        and r.name == pair.resource
-        and values.amount_or_zero(r.name, r.nominal_quota)
-        for cohort in picture.cohorts
-        for group in cohort.spec.resource_groups or ()
-        for flavor in group.flavors
-        for r in flavor.resources
+    return not _cohorts_with_quota(picture, pair) and all(
+        map(_is_guarded, _with_quota(picture, pair))
     )
-    return not is_of_cohort and all(
-        queue.metadata.annotation(names.CAPACITY_GUARD) == names.CAPACITY_GUARD_ENFORCE
-        for queue in of_queues
+
+
+def _is_guarded(queue: ClusterQueue) -> bool:
+    return queue.metadata.annotation(names.CAPACITY_GUARD) == names.CAPACITY_GUARD_ENFORCE
+
+
+def _cohorts_with_quota(picture: Picture, pair: FlavorResource) -> list[Cohort]:
+    """Return the Cohorts with nominal quota of a flavor of their own."""
+    return [cohort for cohort in picture.cohorts if _has_quota(cohort, pair)]
+
+
+def _promising(picture: Picture, pair: FlavorResource) -> str:
+    """Return what has nominal quota of a flavor: ClusterQueues, and Cohorts after them."""
+    parts = [_queues_of(picture, pair)]
+    parts += [f"Cohort {each.metadata.name}" for each in _cohorts_with_quota(picture, pair)]
+    return ", ".join(filter(None, parts))
+
+
+def _limiting(picture: Picture, pairs: Iterable[FlavorResource]) -> str:
+    """Return how to limit the quota of ClusterQueues to what exists; empty where all is limited.
+
+    The quota of Cohorts cannot be limited so.
+    """
+    queues = {
+        queue.metadata.name: queue.metadata.annotation(names.CAPACITY_GUARD)
+        for pair in pairs
+        for queue in _with_quota(picture, pair)
+        if not _is_guarded(queue)
+    }
+    if not queues:
+        return ""
+    overwrite = " --overwrite" if any(queues.values()) else ""
+    return (
+        f"; or limit the quota to what exists: kubectl annotate clusterqueue {' '.join(queues)} "
+        f"{names.CAPACITY_GUARD}={names.CAPACITY_GUARD_ENFORCE}{overwrite}"
     )
 
 
@@ -160,13 +185,12 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
             "kubectl uncordon the nodes whose maintenance is over; else " if cordoned else ""
         )
         mend = (
-            f"{uncordon}lower the nominalQuota in {_queues_of(picture, pair) or 'the Cohorts'}, "
-            f"add nodes, "
-            f"or limit the quota to what exists: kubectl annotate clusterqueue QUEUE "
-            f"{names.CAPACITY_GUARD}={names.CAPACITY_GUARD_ENFORCE}"
+            f"{uncordon}lower the nominalQuota in {_promising(picture, pair)}, "
+            f"or add nodes{_limiting(picture, [pair])}"
         )
         yield warning("ResourceFlavor", pair.flavor, problem, mend)
     yield from _quota_of_same_nodes(picture)
+    yield from _quota_of_all_nodes(picture)
 
 
 def _quota_of_same_nodes(picture: Picture) -> Iterator[DoctorFinding]:
@@ -181,6 +205,10 @@ def _quota_of_same_nodes(picture: Picture) -> Iterator[DoctorFinding]:
             is_bounded = all(by_flavor[flavor] != amount.UNLIMITED for flavor in flavors)
             if len(flavors) < 2 or not has:  # noqa: PLR2004
                 continue
+            pairs = [
+                FlavorResource(names.FlavorName(flavor), names.ResourceName(resource))
+                for flavor in flavors
+            ]
             text = partial(quota_use.amount_text, resource)
             beyond = (
                 f"queues promise {text(promised)} {resource} of these flavors together, their "
@@ -192,11 +220,44 @@ def _quota_of_same_nodes(picture: Picture) -> Iterator[DoctorFinding]:
                 f"{beyond if is_bounded and promised > has else within}"
             )
             mend = (
-                "have each node selected by one flavor (spec.nodeLabels), lower the nominalQuota, "
-                "or limit the quota to what exists: kubectl annotate clusterqueue QUEUE "
-                f"{names.CAPACITY_GUARD}={names.CAPACITY_GUARD_ENFORCE}"
+                "have each node selected by one flavor (spec.nodeLabels), or lower the "
+                f"nominalQuota{_limiting(picture, pairs)}"
             )
             yield warning("ResourceFlavor", flavors[0], problem, mend)
+
+
+def _quota_of_all_nodes(picture: Picture) -> Iterator[DoctorFinding]:
+    """Yield flavors with quota that select all nodes, those of flavors without quota, too.
+
+    Where each flavor has quota of the resource, `_quota_of_same_nodes` tells it.
+    """
+    flavors_by_resource: dict[str, set[str]] = {}
+    for pair, promised in _nominal(picture).items():
+        if promised:
+            flavors_by_resource.setdefault(pair.resource, set()).add(pair.flavor)
+    rivals: dict[str, set[str]] = {}
+    for resource, with_quota in flavors_by_resource.items():
+        for name in with_quota:
+            flavor = picture.flavors.get(name)
+            if flavor is not None and not flavor.spec.node_labels:
+                rivals.setdefault(name, set()).update(
+                    other.metadata.name
+                    for other in picture.flavors.values()
+                    if other.spec.node_labels
+                    and other.metadata.name not in with_quota
+                    and any(resource in part.units for _, part in picture.nodes_of(other))
+                )
+    for name, others in sorted(rivals.items()):
+        if others:
+            problem = (
+                f"it has no nodeLabels, so it selects all nodes, those of {shown(sorted(others))} "
+                "too: its pods may start on any of them"
+            )
+            mend = (
+                f"set spec.nodeLabels to labels of its nodes: kubectl edit resourceflavor {name}; "
+                "they are shown by: kubectl get nodes --show-labels"
+            )
+            yield warning("ResourceFlavor", name, problem, mend)
 
 
 def _joined(

@@ -1,6 +1,6 @@
 """The cluster as it is read once: what all checks look at."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -249,6 +249,16 @@ class Picture:
 def selects(flavor: ResourceFlavor, labels: Mapping[str, str]) -> bool:
     """Return whether nodes with these labels are the flavor's."""
     return all(labels.get(key) == value for key, value in (flavor.spec.node_labels or {}).items())
+
+
+def holding(workloads: Iterable[Workload], queue: str) -> list[str]:
+    """Return the names of the Workloads that hold quota of a ClusterQueue."""
+    return [
+        f"{workload.metadata.namespace}/{workload.metadata.name}"
+        for workload in workloads
+        if workload.status.admission is not None
+        and workload.status.admission.cluster_queue == queue
+    ]
 
 
 def labels_of(document: Document) -> Mapping[str, str]:

@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.devices import shown
 from admission.admin.doctor.findings import DoctorFinding, error, warning
 from admission.admin.doctor.picture import Picture
-from admission.answers import queue_problems
-from admission.answers.queue_problems import Holder
+from admission.answers import namespace_selectors, queue_problems
+from admission.answers.queue_problems import Holder, QueueProblem
 from admission.base import conditions, quantity
 from admission.base.conditions import Text
 from admission.kube import resources
@@ -27,7 +28,7 @@ _Pair = tuple[str, str]
 
 
 def flavors(picture: Picture) -> Iterator[DoctorFinding]:
-    """Every flavor that a ClusterQueue names exists, and is not being deleted."""
+    """Every flavor that a ClusterQueue or Cohort names exists, and is not being deleted."""
     for name, flavor in sorted(picture.flavors.items()):
         users = [
             cluster_queue.metadata.name
@@ -47,6 +48,9 @@ def flavors(picture: Picture) -> Iterator[DoctorFinding]:
     for queue in picture.cluster_queues:
         for problem in queue_problems.missing_flavors(queue, picture.flavors):
             yield error("ClusterQueue", queue.metadata.name, problem.text, problem.mend)
+    for cohort in picture.cohorts:
+        for problem in queue_problems.missing_flavors(cohort, picture.flavors):
+            yield warning("Cohort", cohort.metadata.name, problem.text, problem.mend)
 
 
 def _missing(picture: Picture, queue: ClusterQueue) -> tuple[str, ...]:
@@ -80,29 +84,61 @@ def without_node(picture: Picture) -> Iterator[DoctorFinding]:
 def overcommitted(picture: Picture) -> Iterator[DoctorFinding]:
     """What the queues of a cohort have reserved is not more than the nominal quota of the cohort.
 
-    A ClusterQueue without a cohort is compared with its own quota.
+    A ClusterQueue that shares with nobody is compared with its own quota.
     """
     parents = {cohort.metadata.name: cohort.spec.parent_name or "" for cohort in picture.cohorts}
-    cohorts: dict[str, list[ClusterQueue]] = {}
+    holders: tuple[Holder, ...] = (*picture.cluster_queues, *picture.cohorts)
+    trees: dict[str, list[ClusterQueue]] = {}
     for queue in picture.cluster_queues:
         top = _top(queue.spec.cohort_name, parents)
         if top:
-            cohorts.setdefault(top, []).append(queue)
+            trees.setdefault(top, []).append(queue)
         else:
             yield from _above(
-                "ClusterQueue",
-                queue.metadata.name,
-                [queue],
-                _nominal(queue.spec.resource_groups),
-            )
-    for top, queues in sorted(cohorts.items()):
+                "ClusterQueue", queue.metadata.name, [queue],
+                _nominal(queue.spec.resource_groups), _borrowing(queue, holders),
+            )  # fmt: skip
+    astray = _astray(holders, parents)
+    for top, queues in sorted(trees.items()):
+        cohorts = [c for c in picture.cohorts if _top(c.metadata.name, parents) == top]
         nominal: Counter[_Pair] = Counter()
-        for queue in queues:
-            nominal.update(_nominal(queue.spec.resource_groups))
-        for cohort in picture.cohorts:
-            if _top(cohort.metadata.name, parents) == top:
-                nominal.update(_nominal(cohort.spec.resource_groups))
-        yield from _above("Cohort", top, queues, nominal)
+        groups = [*(queue.spec.resource_groups for queue in queues)]
+        groups += [cohort.spec.resource_groups for cohort in cohorts]
+        for groups_of_holder in groups:
+            nominal.update(_nominal(groups_of_holder))
+        if len(queues) == 1 and not cohorts:
+            name = queues[0].metadata.name
+            cause = _borrowing(queues[0], holders)
+            yield from _above("ClusterQueue", name, queues, nominal, cause)
+        else:
+            yield from _above("Cohort", top, queues, nominal, astray.get(top))
+
+
+def _borrowing(queue: ClusterQueue, holders: Sequence[Holder]) -> QueueProblem:
+    """Return why a ClusterQueue that shares with nobody does not borrow."""
+    if not queue.spec.cohort_name:
+        return QueueProblem("it borrows from no one: spec.cohortName is not set", "")
+    for problem in queue_problems.resembling_cohort(queue, holders):
+        return replace(
+            problem, mend="if so, correct spec.cohortName where it is misspelled; else "
+        )
+    return QueueProblem(queue_problems.alone(queue), "")
+
+
+def _astray(holders: Sequence[Holder], parents: Mapping[str, str]) -> dict[str, QueueProblem]:
+    """Return who was probably meant to share with the queues of a Cohort, by the topmost one."""
+    problems: dict[str, QueueProblem] = {}
+    for holder in holders:
+        if meant := queue_problems.meant_cohort(holder, holders):
+            is_cohort = isinstance(holder, Cohort)
+            kind, field = ("Cohort", "parentName") if is_cohort else ("ClusterQueue", "cohortName")
+            name = holder.metadata.name
+            problems[_top(meant, parents)] = QueueProblem(
+                f"{kind} {name} shares nothing with them: it names another Cohort; did you mean "
+                f"{meant}?",
+                f"if so, correct its spec.{field}: kubectl edit {kind.lower()} {name}; else ",
+            )
+    return problems
 
 
 def _top(name: str, parents: Mapping[str, str]) -> str:
@@ -115,9 +151,16 @@ def _top(name: str, parents: Mapping[str, str]) -> str:
 
 
 def _above(
-    kind: str, name: str, queues: Sequence[ClusterQueue], nominal: Mapping[_Pair, int]
+    kind: str,
+    name: str,
+    queues: Sequence[ClusterQueue],
+    nominal: Mapping[_Pair, int],
+    cause: QueueProblem | None,
 ) -> Iterator[DoctorFinding]:
-    """Yield what queues have reserved above the nominal quota that they share."""
+    """Yield what queues have reserved above the nominal quota that they share.
+
+    What may be the cause is told with it, and what mends that before the rest.
+    """
     reserved = {queue.metadata.name: _reserved(queue) for queue in queues}
     total: Counter[_Pair] = Counter()
     for amounts in reserved.values():
@@ -134,12 +177,16 @@ def _above(
         )
         whose = "its queues have" if kind == "Cohort" else "it has"
         promised = quantity.in_words(resource, nominal.get(pair, 0))
+        own_quota = f"; above their own: {shown(above)}" if kind == "Cohort" else ""
         text = (
             f"{whose} reserved {quantity.in_words(resource, amount)} {resource} of flavor "
-            f"{flavor}, and the nominal quota is {promised}; above their own: {shown(above)}"
+            f"{flavor}, and the nominal quota is {promised}{own_quota}"
         )
+        if cause is not None:
+            text = f"{text}; {cause.text}"
         mend = (
-            f"wait until work of {shown(above)} ends, delete some, or raise the nominalQuota if "
+            f"{'' if cause is None else cause.mend}wait until work of {shown(above)} ends, "
+            f"delete some, or raise the nominalQuota if "
             f"there are nodes for it: kubectl gpu who {above[0] if above else name}"
         )
         yield warning(kind, name, text, mend)
@@ -169,6 +216,11 @@ def inactive(picture: Picture) -> Iterator[DoctorFinding]:
     """Every ClusterQueue admits."""
     for queue in picture.cluster_queues:
         name, policy = queue.metadata.name, queue.spec.stop_policy
+        if queue.metadata.deletion_timestamp:
+            yield from _ending(picture, name)
+            continue
+        for problem in queue_problems.selects_nothing(queue):
+            yield warning("ClusterQueue", name, problem.text, problem.mend)
         if policy not in {"", "None"}:
             mend = f"kubectl patch clusterqueue {name} --type=merge -p '{_GO}'"
             text = f"it admits nothing: its stopPolicy is {policy}"
@@ -198,6 +250,21 @@ def inactive(picture: Picture) -> Iterator[DoctorFinding]:
             yield warning("LocalQueue", place, text, mend)
 
 
+def _ending(picture: Picture, name: str) -> Iterator[DoctorFinding]:
+    """Yield what a ClusterQueue waits for that is being deleted; without it, it ends at once."""
+    text = "it admits nothing: it is being deleted, and goes when nothing holds its quota any more"
+    mend = (
+        f"wait, or end what holds it: kubectl gpu who {name}; to evict all of it: kubectl patch "
+        f"clusterqueue {name} --type=merge -p '{_DRAIN}'. To keep the queue, create it anew after"
+    )
+    if resources.WORKLOADS in picture.unseen:
+        yield warning("ClusterQueue", name, text, mend)
+    elif users := pictures.holding(picture.workloads, name):
+        count = f"{len(users)} Workload(s) ({shown(users)})"
+        yield warning("ClusterQueue", name, f"{text}: {count}", mend)
+
+
+_DRAIN: Final = '{"spec":{"stopPolicy":"HoldAndDrain"}}'
 _GO = '{"spec":{"stopPolicy":"None"}}'
 
 
@@ -293,18 +360,12 @@ def local_queues(picture: Picture) -> Iterator[DoctorFinding]:
             yield error("LocalQueue", place, problem.text, problem.mend)
         if queue is None:
             continue
-        selector = values.selector(queue.spec.namespace_selector)
         namespace = labels.get(local.metadata.namespace)
-        if namespace is not None and (selector is None or not selector(namespace)):
-            text = (
-                f"its pods wait forever: the namespaceSelector of ClusterQueue "
-                f"{queue.metadata.name} does not select the namespace"
-            )
-            mend = (
-                f"widen spec.namespaceSelector ({{}}: all), or label the namespace: kubectl "
-                f"get clusterqueue {queue.metadata.name} -o jsonpath='{{.spec.namespaceSelector}}'"
-            )
-            yield error("LocalQueue", place, text, mend)
+        if namespace is None or queue.spec.namespace_selector is None:
+            continue  # the check of ClusterQueues tells of a selector that is not set
+        for problem in namespace_selectors.not_selected(queue, namespace):
+            step = namespace_selectors.next_step(queue, local.metadata.namespace, namespace)
+            yield error("LocalQueue", place, problem.text, step)
 
 
 def cohorts(picture: Picture) -> Iterator[DoctorFinding]:

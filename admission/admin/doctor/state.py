@@ -161,6 +161,9 @@ def _waits_by_itself(pod: views.Pod) -> bool:
 # ------------------------------------------------------------------------------------ the ending
 
 
+_TOLD_OF: Final = (resources.RESOURCE_FLAVORS, resources.CLUSTER_QUEUES)
+
+
 def terminating(picture: Picture) -> Iterator[DoctorFinding]:
     """Objects that are being deleted are gone after five minutes."""
     for resource in _HELD_KINDS:
@@ -168,10 +171,8 @@ def terminating(picture: Picture) -> Iterator[DoctorFinding]:
             metadata = document["metadata"]
             age = picture.age_seconds(metadata.get("deletionTimestamp"))
             if age > _PATIENCE_SECONDS:
-                if resource is resources.RESOURCE_FLAVORS and _users(
-                    picture, resource.kind, metadata["name"]
-                ):
-                    continue  # the check of queues tells it
+                if resource in _TOLD_OF and _users(picture, resource.kind, metadata["name"]):
+                    continue  # the checks of queues tell it
                 holder, mend = _held_by(picture, resource.kind, document)
                 text = f"it has been terminating for {age / 60:.0f} minutes: {holder}"
                 yield error(resource.kind, name_of(document), text, mend)
@@ -241,12 +242,7 @@ def _held_by(picture: Picture, kind: str, document: Document) -> tuple[str, str]
     if names.RESOURCE_IN_USE in finalizers:
         users = _users(picture, kind, name)
         if users:
-            return (
-                f"{users} still use it",
-                f"kubectl gpu who {name}; it is gone when the last of them has ended"
-                if kind == "ClusterQueue"
-                else "remove it from their spec, or delete them",
-            )
+            return f"{users} still use it", "remove it from their spec, or delete them"
         return (
             f"nothing uses it, but the controller does not remove {names.RESOURCE_IN_USE}",
             f"check that the controller runs; else {_unhold(kind, name, namespace)}",
@@ -256,12 +252,7 @@ def _held_by(picture: Picture, kind: str, document: Document) -> tuple[str, str]
 
 def _users(picture: Picture, kind: str, name: str) -> str:
     if kind == "ClusterQueue":
-        holding = [
-            workload.metadata.name
-            for workload in picture.workloads
-            if workload.status.admission is not None
-            and workload.status.admission.cluster_queue == name
-        ]
+        holding = pictures.holding(picture.workloads, name)
         return f"{len(holding)} Workload(s) ({shown(holding)})" if holding else ""
     if kind == "ResourceFlavor":
         queues = [

@@ -418,15 +418,46 @@ def volcano_limits_gpus(broken: Broken) -> None:
 # --------------------------------------------------------------------------------------- queues
 
 
-@fault("queue-flavors", ERROR, "research", "until ResourceFlavor a100 exists", "create the",
+@fault("queue-flavors", ERROR, "research", "until ResourceFlavor a100 exists",
+       "create it with spec.nodeLabels of its nodes",
        also=("node-flavors",))  # fmt: skip
 def a_flavor_is_missing(broken: Broken) -> None:
     broken.objects[resources.RESOURCE_FLAVORS] = []
 
 
+@fault("queue-flavors", ERROR, "research", "until ResourceFlavor a10 exists",
+       "did you mean a100? If so, correct it: kubectl edit clusterqueue research",
+       also=("node-flavors",))  # fmt: skip
+def a_flavor_is_misspelled(broken: Broken) -> None:
+    (group,) = broken.one(resources.CLUSTER_QUEUES)["spec"]["resourceGroups"]
+    group["flavors"][0]["name"] = "a10"
+
+
+@fault("queue-flavors", WARNING, "pool", "for nobody until ResourceFlavor a10 exists",
+       "did you mean a100? If so, correct it: kubectl edit cohort pool")  # fmt: skip
+def a_flavor_of_a_cohort_is_misspelled(broken: Broken) -> None:
+    groups = make_cluster_queue(flavors=("a10",))["spec"]["resourceGroups"]
+    broken.objects[resources.COHORTS] = [make_cohort("pool", resourceGroups=groups)]
+
+
+@fault("quota-capacity", WARNING, "a10", "it has no nodeLabels, so it selects all nodes, those of "
+       "a100 too", "kubectl edit resourceflavor a10")  # fmt: skip
+def a_misspelled_flavor_is_created_without_node_labels(broken: Broken) -> None:
+    a_flavor_is_misspelled(broken)
+    flavor = make_flavor("a10", product=PRODUCT)
+    flavor["spec"]["nodeLabels"] = {}
+    broken.objects[resources.RESOURCE_FLAVORS].append(flavor)
+
+
 @fault("queue-admits", WARNING, "research", "stopPolicy is Hold", "kubectl patch clusterqueue")
 def a_cluster_queue_is_held(broken: Broken) -> None:
     broken.one(resources.CLUSTER_QUEUES)["spec"]["stopPolicy"] = "Hold"
+
+
+@fault("queue-admits", WARNING, "research", "admits nothing: spec.namespaceSelector is not set",
+       "set it: kubectl edit clusterqueue research")  # fmt: skip
+def a_cluster_queue_selects_no_namespace(broken: Broken) -> None:
+    del broken.one(resources.CLUSTER_QUEUES)["spec"]["namespaceSelector"]
 
 
 @fault("queue-admits", WARNING, "team/default", "stopPolicy is Hold", "kubectl patch localqueue")
@@ -553,7 +584,8 @@ def a_local_queue_leads_nowhere(broken: Broken) -> None:
     broken.objects[resources.LOCAL_QUEUES].append(make_local_queue("lost", "gone", "team"))
 
 
-@fault("local-queues", ERROR, "team/default", "does not select the namespace", "namespaceSelector")
+@fault("local-queues", ERROR, "team/default", "does not select the namespace",
+       "kubectl label namespace team team=yes")  # fmt: skip
 def a_cluster_queue_does_not_take_the_namespace(broken: Broken) -> None:
     spec = broken.one(resources.CLUSTER_QUEUES)["spec"]
     spec["namespaceSelector"] = {"matchLabels": {"team": "yes"}}
@@ -1018,8 +1050,10 @@ def a_namespace_does_not_end(broken: Broken) -> None:
     }
 
 
-@fault("terminating", ERROR, "research", "1 Workload(s) (train) still use it", "gpu who research")
+@fault("queue-admits", WARNING, "research", "it is being deleted, and goes when nothing holds its "
+       "quota any more: 1 Workload(s) (team/train)", "kubectl gpu who research")  # fmt: skip
 def a_cluster_queue_in_use_does_not_end(broken: Broken) -> None:
+    broken.one(resources.CLUSTER_QUEUES)["spec"]["stopPolicy"] = "Hold"
     _ends(resources.CLUSTER_QUEUES, names.RESOURCE_IN_USE)(broken)
     broken.workloads.append({
         "metadata": {"name": "train", "namespace": "team"}, "spec": {"podSets": []},
@@ -1174,6 +1208,84 @@ def test_a_cluster_without_us_has_one_finding() -> None:
 def test_the_definitions_that_are_looked_for_are_those_of_an_installation(broken: Broken) -> None:
     listed = (one["metadata"]["name"] for one in broken.objects[resources.CRDS])
     assert sorted(pictures.DEFINITIONS) == sorted(listed)
+
+
+def test_the_mend_of_quota_without_nodes_names_cohorts_and_all_queues_that_are_not_limited() -> (
+    None
+):
+    broken = Broken()
+    groups = make_cluster_queue(quota=8)["spec"]["resourceGroups"]
+    broken.objects[resources.COHORTS] = [make_cohort("gpus", resourceGroups=groups)]
+    limited = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+    broken.objects[resources.CLUSTER_QUEUES] += [
+        make_cluster_queue("vision", quota=8, cohortName="gpus"),
+        make_cluster_queue("limited", quota=8, cohortName="gpus", annotations=limited),
+    ]
+    (finding,) = devices.quota(broken.picture())
+    assert finding.mend == (
+        "lower the nominalQuota in research, vision, limited, Cohort gpus, or add nodes; or limit"
+        " the quota to what exists: kubectl annotate clusterqueue research vision"
+        " gpu-admission.dev/capacity-guard=Enforce"
+    )
+
+
+def _borrowing(broken: Broken, cohort: str) -> dict[str, Any]:
+    """Has research hold 16 GPUs, 8 of them above its quota, in a Cohort of this name."""
+    research = broken.one(resources.CLUSTER_QUEUES)
+    research["spec"]["cohortName"] = cohort
+    research["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = 8
+    _reserve(research, 16)
+    return research
+
+
+@pytest.mark.parametrize(
+    ("cohort", "cause", "mend"),
+    [
+        ("", "; it borrows from no one: spec.cohortName is not set", "wait until work"),
+        (
+            "own",
+            "; it shares with nobody: no other queue or Cohort names Cohort own",
+            "wait until",
+        ),
+        (
+            "poool",
+            (
+                "; it shares with nobody: no other queue or Cohort names Cohort poool; did you"
+                " mean pool?"
+            ),
+            "if so, correct spec.cohortName where it is misspelled; else wait until work",
+        ),
+    ],
+    ids=["none", "alone", "misspelled"],
+)
+def test_a_queue_above_its_quota_is_told_that_it_borrows_from_no_one(
+    cohort: str, cause: str, mend: str
+) -> None:
+    broken = Broken()
+    _borrowing(broken, cohort)
+    broken.objects[resources.COHORTS] = [make_cohort("pool")]
+    (finding,) = queues.overcommitted(broken.picture())
+    assert (finding.kind, finding.names) == ("ClusterQueue", ("research",))
+    assert finding.what.endswith(f"and the nominal quota is 8{cause}")
+    assert finding.mend.startswith(mend)
+
+
+def test_queues_above_their_quota_are_told_which_queue_names_another_cohort() -> None:
+    broken = Broken()
+    _borrowing(broken, "pool")
+    broken.objects[resources.CLUSTER_QUEUES] += [
+        make_cluster_queue("lab", quota=0, cohortName="pool"),
+        make_cluster_queue("vision", quota=8, cohortName="poool"),
+    ]
+    (finding,) = queues.overcommitted(broken.picture())
+    assert finding.names == ("pool",)
+    assert finding.what.endswith(
+        "above their own: research; ClusterQueue vision shares nothing with them: it names another"
+        " Cohort; did you mean pool?"
+    )
+    assert finding.mend.startswith(
+        "if so, correct its spec.cohortName: kubectl edit clusterqueue vision; else wait until"
+    )
 
 
 def test_what_is_borrowed_within_the_quota_of_a_cohort_is_no_fault() -> None:
