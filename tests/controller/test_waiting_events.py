@@ -36,6 +36,7 @@ def world_of_pods() -> World:
     world = full_world()
     world.add_pod("before")
     world.settle()
+    world.clock.advance(1)  # it was created a second before the others
     return world
 
 

@@ -35,8 +35,15 @@ def read(made: World) -> cluster.Read:
     return cluster.relate(cluster.read(made.store, Wanted(namespace="ml")))
 
 
+def world_with_sick_gpus(quota: int) -> World:
+    """A guarded queue over a node of 16 GPUs of which 4 are healthy: its size takes any pod."""
+    made = guarded_world(quota=quota, gpu=16)
+    allocatable(made, "n0", 4)
+    return made
+
+
 def test_free_is_what_can_be_admitted_and_not_what_is_promised() -> None:
-    made = guarded_world(quota=12, gpu=4)
+    made = world_with_sick_gpus(quota=12)
     add(made, "first", gpus=2)
     add(made, "late", gpus=8)
     answer = of(made, "late")
@@ -48,7 +55,7 @@ def test_free_is_what_can_be_admitted_and_not_what_is_promised() -> None:
 
 
 def test_a_workload_without_a_told_condition_is_told_the_same_reason() -> None:
-    made = guarded_world(quota=12, gpu=4)
+    made = world_with_sick_gpus(quota=12)
     add(made, "late", gpus=8)
     of_pod = of(made, "late")
     of_workload = of(made, f"workload/{of_pod.workload}")
@@ -72,9 +79,10 @@ def test_what_is_promised_to_other_queues_first_is_not_called_missing() -> None:
 def test_quota_of_a_cohort_that_is_held_to_what_exists_is_not_known() -> None:
     cohort = make_cohort("all", resourceGroups=[make_group({"a100": {GPU: 4}})])
     made = make_world(
-        node("n0", gpu=4), cohort, guarded(make_cluster_queue(quota=4, cohortName="all")),
+        node("n0", gpu=16), cohort, guarded(make_cluster_queue(quota=4, cohortName="all")),
         make_local_queue(),
     )  # fmt: skip
+    allocatable(made, "n0", 4)
     add(made, "late", gpus=9)
     (numbers,) = of(made, "late").numbers
     assert (numbers.free, numbers.reach) == (None, None)
