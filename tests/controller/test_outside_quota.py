@@ -59,11 +59,11 @@ def test_a_pod_that_is_let_run_is_charged_and_goes_on(restarts: bool) -> None:
     told = "An administrator let it run outside of quota: it is charged to ClusterQueue gpus, even"
     assert restarts or notes == {f"{told} above its quota"}
     outside = "an administrator let it run outside of quota at 2026-01-01T00:00:00Z"
-    notes = {
+    notes_of = {
         name: why.explain(world.store, "ml", f"pod/{name}").notes for name in ("first", "second")
     }
-    assert any(note.startswith(outside) for note in notes["second"])
-    assert not any(note.startswith(outside) for note in notes["first"])
+    assert any(note.startswith(outside) for note in notes_of["second"])
+    assert not any(note.startswith(outside) for note in notes_of["first"])
 
 
 def test_what_is_let_run_tolerates_the_taints_of_all_flavors_of_its_queue() -> None:
