@@ -436,7 +436,9 @@ class Secondary(Generic[View, Document]):
     """Objects that the controller of an owner makes of it, and that tell of its pods.
 
     The owner is their controller by reference. The controller of this program lists and watches
-    them, keeps what `read` returns, and reads the owner again when one of them changes.
+    them, keeps what `read` returns, and reads the owner again when one of them changes. It does
+    not ask who made them: that is for a review of their kind, or for `joined`, which may believe
+    only those that the owner's status names.
 
     Attributes:
         resource: where they are.

@@ -437,14 +437,14 @@ def test_why_tells_a_team_its_exact_place_and_what_its_own_objects_say(system: V
         return found if found.get("place") else None
 
     system.cluster.wait_for_roles()
-    notes = [
+    notes = {
         f"LocalQueue default holds 1 {teams.queue}; 3 Workloads wait in it",
         sentences.as_of_last_try(),
-    ]
+    }
 
     def judged() -> dict[str, Any] | None:
         found = answer()
-        is_over = found and found["reason"] == "WaitingForQuota" and found["notes"] == notes
+        is_over = found and found["reason"] == "WaitingForQuota" and notes <= set(found["notes"])
         return found if is_over else None
 
     found = waiting.until(judged, what="a Job that was judged")
