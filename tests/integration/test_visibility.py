@@ -456,11 +456,11 @@ def test_why_tells_a_team_its_exact_place_and_what_its_own_objects_say(system: V
     assert [one.partition(" ")[0] for one in found["missing"]] == ["ClusterQueues", "Cohorts"]
     event["eventTime"] = to_wire_micro(SystemClock().now())
     system.api.post(f"/apis/events.k8s.io/v1/namespaces/{teams.red}/events", event)
-    notes = waiting.until(
+    notes_of_event = waiting.until(
         lambda: [one for one in (answer() or {"notes": []})["notes"] if told in one],
         what="the event",
     )
-    assert notes[0].startswith("its event said at ")
+    assert notes_of_event[0].startswith("its event said at ")
 
 
 def test_an_api_service_without_controller_holds_namespaces_up_until_it_is_taken_away(
