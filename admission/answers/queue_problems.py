@@ -164,31 +164,31 @@ def cycle(holder: Holder, parents: Mapping[str, str]) -> Iterator[QueueProblem]:
     )
 
 
-def resembling_cohort(holder: Holder, others: Iterable[Holder]) -> Iterator[QueueProblem]:
+def resembling_cohort(holder: Holder, holders: Iterable[Holder]) -> Iterator[QueueProblem]:
     """Yield that nobody else names the Cohort above, and that its name resembles another one.
 
     A Cohort need not exist as an object, so a name that resembles none is not doubted.
 
     Args:
         holder: the ClusterQueue or Cohort, as it would be.
-        others: every ClusterQueue and Cohort; the holder may be among them, as it is.
+        holders: every ClusterQueue and Cohort; the holder may be among them, as it is.
     """
-    if meant := meant_cohort(holder, others):
+    if meant := meant_cohort(holder, holders):
         field = "parentName" if isinstance(holder, Cohort) else "cohortName"
         yield QueueProblem(
             f"{alone(holder)}; did you mean {meant}?", f"if so, correct spec.{field}"
         )
 
 
-def meant_cohort(holder: Holder, others: Iterable[Holder]) -> str:
+def meant_cohort(holder: Holder, holders: Iterable[Holder]) -> str:
     """Return the Cohort that was probably meant by one that nobody else names; empty for none.
 
     Args:
         holder: the ClusterQueue or Cohort, as it would be.
-        others: every ClusterQueue and Cohort; the holder may be among them, as it is.
+        holders: every ClusterQueue and Cohort; the holder may be among them, as it is.
     """
     parent = _parent(holder)
-    cohorts = {name for other in others if not _is_same(holder, other) for name in _named(other)}
+    cohorts = {name for other in holders if not _is_same(holder, other) for name in _named(other)}
     if isinstance(holder, Cohort):
         cohorts.add(holder.metadata.name)
     return _meant(parent, cohorts) if parent and parent not in cohorts else ""
@@ -226,11 +226,11 @@ def misspelled(holder: Holder) -> Iterator[QueueProblem]:
             )
 
 
-def resources_of_others(holder: Holder, others: Iterable[Holder]) -> set[str]:
+def resources_of_others(holder: Holder, holders: Iterable[Holder]) -> set[str]:
     """Return the resources of which others than a ClusterQueue or Cohort have quota."""
     return {
         resource
-        for other in others
+        for other in holders
         if not _is_same(holder, other)
         for resource in covered(other.spec.resource_groups)
     }

@@ -218,9 +218,9 @@ def not_shown(missing: Iterable[str], limit: int, only: str = "") -> list[str]:
             steps.append(match["step"])
             continue
         is_kind = match["step"].startswith("list them")
-        what = match["what"] if is_kind else match["step"].removeprefix("list ")
+        objects = match["what"] if is_kind else match["step"].removeprefix("list ")
         place = f" outside namespace {match['outside']}" if match["outside"] else ""
-        refused.setdefault(place, []).append(what.lower())
+        refused.setdefault(place, []).append(objects.lower())
     parts = [
         f"{'list ' if not number else ''}{', '.join(dict.fromkeys(kinds))}{place}"
         for number, (place, kinds) in enumerate(refused.items())

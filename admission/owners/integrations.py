@@ -43,7 +43,7 @@ class Kinds:
 
     @property
     def secondaries(self) -> tuple[Secondary[Any, Any], ...]:
-        """What else the controller lists and watches to know the pods of owners."""
+        """Return the objects that the controller watches to know the pods of owners."""
         declared = (integration.secondary for integration in self.integrations)
         return tuple(secondary for secondary in declared if secondary is not None)
 

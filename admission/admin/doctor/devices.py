@@ -247,11 +247,11 @@ def _quota_of_all_nodes(picture: Picture) -> Iterator[DoctorFinding]:
                     and other.metadata.name not in with_quota
                     and any(resource in part.units for _, part in picture.nodes_of(other))
                 )
-    for name, others in sorted(rivals.items()):
-        if others:
+    for name, without_quota in sorted(rivals.items()):
+        if without_quota:
             problem = (
-                f"it has no nodeLabels, so it selects all nodes, those of {shown(sorted(others))} "
-                "too: its pods may start on any of them"
+                "it has no nodeLabels, so it selects all nodes, those of "
+                f"{shown(sorted(without_quota))} too: its pods may start on any of them"
             )
             mend = (
                 f"set spec.nodeLabels to labels of its nodes: kubectl edit resourceflavor {name}; "

@@ -82,7 +82,7 @@ def without_node(picture: Picture) -> Iterator[DoctorFinding]:
 
 
 def overcommitted(picture: Picture) -> Iterator[DoctorFinding]:
-    """What the queues of a cohort have reserved is not more than the nominal quota of the cohort.
+    """The queues of a cohort have reserved no more than the nominal quota of the cohort.
 
     A ClusterQueue that shares with nobody is compared with its own quota.
     """
