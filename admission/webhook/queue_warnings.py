@@ -15,10 +15,11 @@ from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.reasons import sentences
+from admission.webhook.key_warnings import LONGEST
 from admission.webhook.review_context import Lister
 
-LONGEST: Final = 200
-"""Characters of a warning; kubectl cuts longer ones."""
+_LEAST_PROBLEM: Final = 60
+"""Characters that are left for a problem, however long its step is."""
 
 
 def of_cluster_queue(
@@ -31,16 +32,16 @@ def of_cluster_queue(
         new: as it would be.
         lister: what was last seen of the cluster.
     """
-    texts = resource_group.doubts(new.spec.resource_groups or ())
     is_changed = old is None or old.spec != new.spec
-    return (*texts, *_changed(old, new, _about_cluster_queue(new, lister), is_changed))
+    doubts = resource_group.doubts(new.spec.resource_groups or ()) if is_changed else ()
+    return (*doubts, *_changed(old, new, _about_cluster_queue(new, lister), is_changed))
 
 
 def of_cohort(old: Cohort | None, new: Cohort, lister: Lister) -> tuple[str, ...]:
     """Return warnings about a Cohort; the arguments are those of `of_cluster_queue`."""
-    texts = resource_group.doubts(new.spec.resource_groups or ())
     is_changed = old is None or old.spec != new.spec
-    return (*texts, *_changed(old, new, _about_cohort(new, lister), is_changed))
+    doubts = resource_group.doubts(new.spec.resource_groups or ()) if is_changed else ()
+    return (*doubts, *_changed(old, new, _about_cohort(new, lister), is_changed))
 
 
 def of_local_queue(old: LocalQueue | None, new: LocalQueue, lister: Lister) -> tuple[str, ...]:
@@ -70,9 +71,12 @@ def _changed(
 
 
 def _warning(problem: QueueProblem) -> str:
-    """Return the problem, then what to do about it, within the length of a warning."""
+    """Return the problem, then what to do about it, within the length of a warning.
+
+    The problem is cut before the step, which may be a command.
+    """
     text, step = (f"{part[:1].upper()}{part[1:]}" for part in (problem.text, problem.mend))
-    step = sentences.clipped(step, LONGEST // 2)
+    step = sentences.clipped(step, LONGEST - _LEAST_PROBLEM)
     end = "" if text.endswith("?") else "."
     return f"{sentences.clipped(text, LONGEST - len(step) - 2)}{end} {step}"
 

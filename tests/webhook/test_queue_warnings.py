@@ -15,7 +15,7 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.webhook import kinds, queue_warnings
+from admission.webhook import key_warnings, kinds
 from admission.webhook.lister import ClusterLister
 from tests.builders.queues import (
     make_cluster_queue,
@@ -64,7 +64,7 @@ def warnings(new: Document, cache: ClusterLister, old: Document | None = None) -
     answer = reviews.post(client(cache), kind.validate_path(), body)["response"]
     assert answer["allowed"], answer
     texts: list[str] = answer.get("warnings", [])
-    assert all(len(text) <= queue_warnings.LONGEST for text in texts), texts
+    assert all(len(text) <= key_warnings.LONGEST for text in texts), texts
     return texts
 
 
@@ -279,6 +279,21 @@ def test_a_local_queue_whose_namespace_is_not_selected_is_told() -> None:
     assert warnings(make_local_queue(namespace="never-seen"), cache) == []
     namespace["metadata"] = {"name": "ml", "labels": {"team": "yes"}}
     assert warnings(make_local_queue(), cluster(queue, namespace)) == []
+
+
+def test_a_command_is_whole_whatever_the_name_in_it() -> None:
+    name = "a-team-with-a-name-that-says-all-about-its-work"
+    queue = make_cluster_queue(name, quotas={"a100": {"nvidia.com/gpus": 4}})
+    (text,) = warnings(queue, cluster())
+    assert text.endswith(f": kubectl edit clusterqueue {name}")
+
+
+def test_an_amount_that_is_hardly_meant_is_told_where_the_spec_was_changed() -> None:
+    old = make_cluster_queue(quotas={"a100": {GPU: 4, "memory": "512m"}})
+    new = make_cluster_queue(quotas={"a100": {GPU: 4, "memory": "512m"}})
+    (text,) = warnings(old, cluster())
+    assert text.startswith("Check the unit: ")
+    assert warnings(new, cluster(), old=old) == []
 
 
 def test_an_update_that_changes_neither_spec_nor_annotations_is_not_warned_about() -> None:
