@@ -24,7 +24,7 @@ class GpuPod:
     namespace: str
     name: str
     amounts: Amounts
-    outside: bool = False
+    outside: bool
     queue: str = ""
 
 

@@ -86,7 +86,7 @@ class CapacityMachine(RuleBasedStateMachine):
     @rule(uid=st.sampled_from("abcd"), name=node_names, held=amounts)
     def see_pod(self, uid: str, name: str, held: dict[str, int]) -> None:
         self.pods[uid] = (name, held)
-        self.kept.set_pod(uid, name, GpuPod(namespace="ml", name=uid, amounts=held))
+        self.kept.set_pod(uid, name, GpuPod(namespace="ml", name=uid, amounts=held, outside=False))
 
     @rule(uid=st.sampled_from("wxyz"), name=node_names, held=amounts)
     def see_other(self, uid: str, name: str, held: dict[str, int]) -> None:
@@ -111,7 +111,7 @@ class CapacityMachine(RuleBasedStateMachine):
         for node in self.nodes.values():
             anew.set_node(node, 0)
         for uid, (name, held) in self.pods.items():
-            anew.set_pod(uid, name, GpuPod(namespace="ml", name=uid, amounts=held))
+            anew.set_pod(uid, name, GpuPod(namespace="ml", name=uid, amounts=held, outside=False))
         for uid, (name, held) in self.outside.items():
             anew.set_other(uid, name, held)
         for flavor in FLAVORS:

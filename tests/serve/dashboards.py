@@ -135,7 +135,8 @@ def node(
         facts=NodeFacts(name=name, labels=labels, allocatable=units, capacity=capacity),
         part=NodeCapacity(node=name, units=units, reasons=reasons),
         pods=tuple(
-            GpuPod(namespace=ns, name=pod, amounts=held, queue=queue) for ns, pod, held in pods
+            GpuPod(namespace=ns, name=pod, amounts=held, outside=False, queue=queue)
+            for ns, pod, held in pods
         ),
         others=others or {},
     )

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from admission.base.causes import NoFlavor, QuotaInUse, RefusedPodSet, Shortage
@@ -71,10 +72,7 @@ def _node(name: str, held: dict[str, int], **more: object) -> GpuNode:
     place = {"rack": f"rack-{name.rpartition('-')[2][-1]}", "zone": "eu-1a"}
     pods = [(queue, f"{queue}-{name}", {str(GPU): n}) for queue, n in held.items()]
     found = dashboards.node(name, {str(GPU): 8}, pods, **{**place, **more})  # type: ignore[arg-type]
-    owned = tuple(
-        type(pod)(namespace=pod.namespace, name=pod.name, amounts=pod.amounts, queue=pod.namespace)
-        for pod in found.pods
-    )
+    owned = tuple(replace(pod, queue=pod.namespace) for pod in found.pods)
     return type(found)(facts=found.facts, part=found.part, pods=owned, others=found.others)
 
 
