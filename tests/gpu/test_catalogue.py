@@ -45,6 +45,12 @@ def test_product_labels(label, product, profile):
     assert catalogues.read_label(label).profile == profile
 
 
+def test_a_name_means_its_product_with_the_suffixes_of_a_label_too():
+    for product in CATALOGUE.products.values():
+        for name in (product.name, *product.aliases):
+            assert CATALOGUE.find(f"{name}-SHARED") is product, name
+
+
 def test_no_label_means_two_products():
     samples = [
         "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-A10", "NVIDIA-A30", "NVIDIA-A2",
