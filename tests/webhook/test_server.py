@@ -220,6 +220,17 @@ def test_reviews_are_counted_by_outcome_and_pods_by_standing(client):
         assert f"gpu_admission_webhook_{line}" in text
 
 
+def test_what_is_no_review_is_counted_as_one_that_took_no_time():
+    metrics = WebhookMetrics()
+    post(make_app(metrics=metrics).test_client(), MUTATE, b"{")
+    name = "gpu_admission_webhook_review_duration_seconds"
+    values = (
+        metrics.registry.get_sample_value(f"{name}_{part}", {"path": MUTATE})
+        for part in ("count", "sum")
+    )
+    assert tuple(values) == (1, 0)
+
+
 @pytest.mark.parametrize(("path", "status"), [("/nowhere", 404), (MUTATE, 405)])
 def test_other_routes_and_methods_are_refused(client, path, status):
     assert client.get(path).status_code == status

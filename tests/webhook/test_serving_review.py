@@ -165,6 +165,67 @@ def test_a_template_of_another_shape_is_refused() -> None:
     assert "spec.template: must be an object" in error.detail
 
 
+# ------------------------------------------------------------------- pods that are one group
+
+StatefulSet = serving.document(serving.STATEFUL_SET)
+
+
+def errors_of_set(new: Mapping[str, Any], old: Mapping[str, Any]) -> str:
+    was, now = (msgspec.convert(side, StatefulSet) for side in (old, new))
+    judged = serving_review.validate(was, now, CONTEXT, RULES, make_cluster())
+    return fielderrors.aggregate(judged.errors) if judged.errors else ""
+
+
+def make_set(replicas: int | None, *, running: int = 0, **pod: Any) -> dict[str, Any]:
+    """A StatefulSet in a queue; ``pod`` changes the spec of its template."""
+    document = make_deployment()
+    document["spec"] |= {} if replicas is None else {"replicas": replicas}
+    document["spec"]["template"]["spec"] |= pod
+    return document | {"status": {"replicas": running} if running else {}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "refused"),
+    [
+        ({}, ""),
+        ({"terminationGracePeriodSeconds": 5}, ""),
+        ({"nodeSelector": {"zone": "a"}}, "spec.template.spec.nodeSelector"),
+        ({"priority": 7}, "spec.template.spec.priority"),
+    ],
+    ids=["nothing", "what no role depends on", "node selector", "priority"],
+)
+@pytest.mark.parametrize("is_removed", [False, True], ids=["set", "removed"])
+def test_what_the_role_of_a_pod_depends_on_stays_as_long_as_its_group_has_replicas(
+    changed: dict[str, Any], refused: str, *, is_removed: bool
+) -> None:
+    old, new = make_set(2, running=2), make_set(2, running=2, **changed)
+    told = errors_of_set(old, new) if is_removed else errors_of_set(new, old)
+    assert told.count("scale to 0 first") == bool(refused)
+    assert refused in told
+
+
+@pytest.mark.parametrize(
+    ("before", "running", "after_", "refused"),
+    [
+        (0, 0, 2, ""),
+        (0, 1, 2, "scaling down is still in progress"),
+        (0, 1, 0, ""),
+        (2, 2, 0, ""),
+        (2, 2, 2, ""),
+        (2, 2, 3, "scale to 0 first, and then to the new number"),
+        (None, 1, 3, "scale to 0 first, and then to the new number"),
+        (None, 1, 1, ""),
+    ],
+)
+def test_a_stateful_set_gets_another_number_of_replicas_only_from_0_without_pods(
+    before: int | None, running: int, after_: int, refused: str
+) -> None:
+    old, new = make_set(before, running=running), make_set(after_, running=running)
+    told = errors_of_set(new, old)
+    assert refused in told
+    assert bool(told) is bool(refused)
+
+
 # --------------------------------------------------------------------------------- Volcano Jobs
 
 VolcanoJob = serving.document(serving.VOLCANO_JOB)
@@ -330,6 +391,24 @@ def test_a_cap_stops_a_rolling_update(key: str, cap: int, *, waits: bool) -> Non
     metadata = msgspec.structs.replace(view.metadata, annotations=marks)
     cluster.local_queues = {("team-a", "batch"): msgspec.structs.replace(view, metadata=metadata)}
     old = make_rolling(4)
+    assert bool(told_of_update(with_image(old), cluster, old)) is waits
+
+
+@pytest.mark.parametrize(
+    ("cap", "waits"),
+    [
+        (f"{names.GPU_RESOURCE}=9", True),
+        (f"{names.GPU_RESOURCE}=10", False),
+        ("nvidia.com/mig-1g.10gb=1", False),
+    ],
+)
+def test_a_cap_counts_what_each_pod_of_an_update_asks_for(cap: str, *, waits: bool) -> None:
+    cluster = queue_with(a=16)
+    view = local_queue_view("batch", "gpus")
+    metadata = msgspec.structs.replace(view.metadata, annotations={names.MAX_IN_USE: cap})
+    cluster.local_queues = {("team-a", "batch"): msgspec.structs.replace(view, metadata=metadata)}
+    old = make_rolling(4)
+    old["spec"]["template"]["spec"] = make_pod(gpus=2)["spec"]
     assert bool(told_of_update(with_image(old), cluster, old)) is waits
 
 
