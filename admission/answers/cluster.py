@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -173,18 +174,19 @@ def read_flavors(api: Api) -> tuple[ResourceFlavor, ...]:
     return _Lists(api, "", []).of(resources.RESOURCE_FLAVORS, ResourceFlavor)
 
 
-def read_holders(api: Api, namespace: str) -> Objects:
+def read_holders(api: Api, namespace: str, *, is_alone: bool = False) -> Objects:
     """Return the Workloads, and the pods that an admission has started and that have not ended.
 
     Args:
         api: is asked with the rights of the caller.
         namespace: read alone where not all may be.
+        is_alone: read no other namespace, even where that is allowed.
 
     Raises:
         KubeError: the API server did not answer.
     """
     missing: list[str] = []
-    lists = _Lists(api, namespace, missing)
+    lists = _Lists(api, namespace, missing, is_alone=is_alone)
     return Objects(
         workloads=lists.of(resources.WORKLOADS, Workload),
         pods=lists.of(resources.PODS, views.Pod, RELEASED, RUNNING),
@@ -199,19 +201,21 @@ def _nothing(resource: Resource, kind: type[_T]) -> tuple[_T, ...]:  # noqa: ARG
 class _Lists:
     """Lists kinds, and writes down what may not be listed."""
 
-    def __init__(self, api: Api, namespace: str, missing: list[str]) -> None:
+    def __init__(
+        self, api: Api, namespace: str, missing: list[str], *, is_alone: bool = False
+    ) -> None:
         self._api = api
         self._namespace = namespace
         self._missing = missing
+        self._is_alone = is_alone
 
     def of(
         self, resource: Resource, kind: type[_T], labels: str = "", fields: str = ""
     ) -> tuple[_T, ...]:
         """Return the objects of a kind: of all namespaces, else of the caller's, else none."""
-        try:
-            return tuple(self._pages(resource, kind, "", labels, fields))
-        except errors.ForbiddenError:
-            pass
+        if not (self._is_alone and resource.namespaced):
+            with suppress(errors.ForbiddenError):
+                return tuple(self._pages(resource, kind, "", labels, fields))
         plural = f"{resource.kind}s"
         if not resource.namespaced:
             self._missing.append(not_listed(resource))
@@ -224,6 +228,8 @@ class _Lists:
                 f"{self._namespace}"
             )
             return ()
+        if self._is_alone:
+            return objects_read
         self._missing.append(
             f"{plural} are not shown outside namespace {self._namespace}: you may not list them"
         )

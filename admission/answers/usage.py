@@ -13,7 +13,15 @@ from admission.base import names
 from admission.kube import resources
 from admission.kube.api import PAGE, Api, Document
 from admission.objects import usage_record
-from admission.objects.usage_record import Account, Hole, Period, Record, RecordedOwner, Runs
+from admission.objects.usage_record import (
+    Account,
+    Hole,
+    OwnerAccount,
+    Period,
+    Record,
+    RecordedOwner,
+    Runs,
+)
 from admission.objects.views import Pod
 from admission.objects.workload import Workload
 from admission.owners import deployment
@@ -59,16 +67,20 @@ class Usage:
         by: the fields by which is summed.
         rows: sorted by resource, GPUs first, then the largest first.
         runs: run times of owners that have ended, the longest sum first.
+        owners: amount times seconds by owner, since `record.owners_from`.
         running: run times until now of owners that hold quota; None where they were not read.
         unreadable: records that are left out, a sentence each.
+        is_recorded: whether the records say it; else the Workloads that are still there.
     """
 
     record: Record
     by: tuple[str, ...]
     rows: tuple[UsageRow, ...]
     runs: tuple[tuple[RecordedOwner, Runs], ...]
+    owners: tuple[tuple[OwnerAccount, int], ...]
     running: Mapping[RecordedOwner, Runs] | None = None
     unreadable: tuple[str, ...] = ()
+    is_recorded: bool = True
 
     @property
     def complete_since(self) -> int:
@@ -151,6 +163,9 @@ def summed(
         sums[key] = sums.get(key, 0) + amount
     rows = [UsageRow(values=key[0], resource=key[1], seconds=n) for key, n in sums.items()]
     runs = [run for run in whole.runs.items() if not namespace or run[0].namespace == namespace]
+    owners = [
+        row for row in whole.owners.items() if not namespace or row[0].namespace == namespace
+    ]
     return Usage(
         record=whole,
         by=tuple(dimensions),
@@ -161,6 +176,12 @@ def summed(
             )
         ),
         runs=tuple(sorted(runs, key=lambda run: (-run[1].seconds, run[0]))),
+        owners=tuple(
+            sorted(
+                owners,
+                key=lambda row: (quota_use.order_of(row[0].resource), -row[1], row[0]),
+            )
+        ),
         running=running,
         unreadable=tuple(unreadable),
     )
@@ -193,7 +214,7 @@ def running(
             continue
         if not any(n and quota_use.is_gpu(pair.resource) for pair, n in holder.usage.items()):
             continue
-        owner = _owner(read.workloads[key], pods)
+        owner = owner_of(read.workloads[key], pods)
         seconds = max(0, now - holder.reserved_us // 1_000_000)
         before = runs.get(owner, Runs(0, 0, 0))
         runs[owner] = Runs(
@@ -202,8 +223,13 @@ def running(
     return runs, read.missing
 
 
-def _owner(view: Workload, pods: Mapping[tuple[str, str], Pod]) -> RecordedOwner:
-    """Return what a Workload was made for, as the records call it."""
+def owner_of(view: Workload, pods: Mapping[tuple[str, str], Pod]) -> RecordedOwner:
+    """Return what a Workload was made for, as the records call it.
+
+    Args:
+        view: the Workload.
+        pods: by namespace and name; they say which Deployment they are of.
+    """
     key, owner = view.key(), view.metadata.controller()
     if owner is None:
         return RecordedOwner(key.namespace, resources.WORKLOADS.kind, key.name)
@@ -223,6 +249,7 @@ def document(usage: Usage) -> dict[str, Any]:
     return {
         "apiVersion": quota_use.API_VERSION,
         "kind": "GpuUsage",
+        "source": "records" if usage.is_recorded else "Workloads",
         "from": usage_record.text_of(usage.record.begin),
         "until": usage_record.text_of(usage.record.until),
         "completeSince": usage_record.text_of(usage.complete_since),
@@ -239,6 +266,10 @@ def document(usage: Usage) -> dict[str, Any]:
             for row in usage.rows
         ],
         "runs": [_runs_document(owner, runs) for owner, runs in usage.runs],
+        "ownersSince": _text_or_none(usage.record.owners_from),
+        "owners": [
+            {**owner._asdict(), "seconds": str(seconds)} for owner, seconds in usage.owners
+        ],
         "running": None
         if usage.running is None
         else [_runs_document(owner, runs) for owner, runs in sorted(usage.running.items())],
@@ -255,6 +286,10 @@ def _runs_document(owner: RecordedOwner, runs: Runs) -> dict[str, Any]:
         "seconds": runs.seconds,
         "longestSeconds": runs.longest,
     }
+
+
+def _text_or_none(second: int | None) -> str | None:
+    return None if second is None else usage_record.text_of(second)
 
 
 def _hole(hole: Hole) -> Mapping[str, str]:

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NoReturn
 
 import click
 from typing_extensions import override
 
-from admission.answers import owning, preemptions, quota_use
+from admission.answers import namespace_usage, owning, preemptions, quota_use
 from admission.answers import usage as usages
 from admission.answers.preemptions import Party, Preemptions, ToldPreemption
 from admission.answers.usage import Usage, UsageRow
@@ -20,7 +21,7 @@ from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
 from admission.kube import errors
 from admission.objects import usage_record
-from admission.objects.usage_record import DAY, Period, Runs
+from admission.objects.usage_record import DAY, Period, RecordedOwner, Runs
 from admission.reasons import sentences
 
 _DAYS: Final = re.compile(r"([0-9]+)d")
@@ -86,7 +87,7 @@ Examples:
   kubectl gpu usage --since today
   kubectl gpu usage --since 24h --by queue --by flavor
   kubectl gpu usage --since 30d --by user -n research
-  kubectl gpu usage --by owner
+  kubectl gpu usage --by owner                  # GPU-hours of each Deployment, Job and so on
   kubectl gpu usage --preempted --since today   # what was preempted, and for whom
   kubectl gpu usage --since 7d -o json
 
@@ -105,8 +106,8 @@ Examples:
     "dimensions",
     multiple=True,
     type=click.Choice([*usages.FIELDS, _OWNER]),
-    help="By what to add up; may be repeated. owner shows run times, also of what still runs. "
-    "Default: namespace.",
+    help="By what to add up; may be repeated. owner: by Deployment, Job or other owner, with run "
+    "times, also of what still runs; it goes with namespace only. Default: namespace.",
 )
 @click.option(
     "--preempted",
@@ -145,15 +146,17 @@ def usage(
     """Show how much GPU-time was used, by whom.
 
     Quota counts from its reservation until its release. The answer says since when it is complete,
-    and names the times in which something may be missing. You need the right to list ConfigMaps in
-    the namespace of gpu-admission; --by owner reads Workloads and pods, too, for what still runs.
-    With --preempted you need none of these: it shows the Workloads and events that you may read.
+    and names the times in which something may be missing. Records of all teams are ConfigMaps in
+    the namespace of gpu-admission. If you may not list them, it adds up the Workloads of your
+    namespace that are still there. --by owner reads Workloads and pods, too, for what still runs.
+    With --preempted it shows the Workloads and events that you may read.
     """
     if preempted:
         if dimensions:
             raise click.UsageError("--preempted adds nothing up; leave --by out")
         _show_preempted(since, namespace or "", limit, kubeconfig, context, form)
         return
+    _refuse_parts_of_owners(dimensions)
     fields = (
         tuple(usages.FIELDS)
         if form == output.WIDE
@@ -164,27 +167,24 @@ def usage(
         try:
             records, unreadable = usages.read(target.api, system_namespace)
         except errors.ForbiddenError:
-            output.fail(
-                "you may not read who used how much GPU-time: the records of all teams are "
-                f"ConfigMaps of namespace {system_namespace}",
-                f"an administrator lets you read them all: kubectl create rolebinding usage -n "
-                f"{system_namespace} --role {names.USAGE_READER_ROLE} --user NAME; what you may "
-                f"ask: kubectl gpu usage --preempted -n {namespace or 'NAMESPACE'}; "
-                f"kubectl gpu who -n {namespace or 'NAMESPACE'}",
-                code=ErrorCode.FORBIDDEN,
+            usage_ = _of_workloads(target, namespace or target.namespace, since, fields, now)
+            if usage_ is None:
+                _fail_forbidden(namespace or "NAMESPACE", system_namespace)
+        else:
+            running = None
+            if _OWNER in dimensions:
+                running, missing = usages.running(
+                    target.api, namespace or "", target.namespace, now
+                )
+                unreadable += missing
+            usage_ = usages.summed(
+                records,
+                since,
+                dimensions=fields or ("namespace",),
+                namespace=namespace or "",
+                unreadable=unreadable,
+                running=running,
             )
-        running = None
-        if _OWNER in dimensions:
-            running, missing = usages.running(target.api, namespace or "", target.namespace, now)
-            unreadable += missing
-    usage_ = usages.summed(
-        records,
-        since,
-        dimensions=fields or ("namespace",),
-        namespace=namespace or "",
-        unreadable=unreadable,
-        running=running,
-    )
     if usage_ is None:
         output.fail(
             f"no usage is recorded of that time in namespace {system_namespace}",
@@ -196,7 +196,59 @@ def usage(
         return
     width = tables.width()
     has_runs = _OWNER in dimensions
-    asking.say(_lines(usage_, now, since, limit, width, namespace or "", has_runs=has_runs))
+    only = namespace or "" if usage_.is_recorded else namespace or target.namespace
+    asking.say(_lines(usage_, now, since, limit, width, only, has_runs=has_runs))
+    if not usage_.is_recorded:
+        asking.say(tables.sentence(f"note: {_reader_advice(system_namespace)}", width, "  "))
+
+
+def _of_workloads(
+    target: asking.QueriedCluster, namespace: str, since: int, fields: tuple[str, ...], now: int
+) -> Usage | None:
+    """Return what the Workloads of a namespace say; None where they may not be read either."""
+    counted = namespace_usage.of_workloads(target.api, namespace, since, now)
+    if counted is None:
+        return None
+    usage_ = usages.summed(
+        [counted.record],
+        since,
+        dimensions=fields or ("namespace",),
+        unreadable=counted.missing,
+        running=counted.running,
+    )
+    return None if usage_ is None else replace(usage_, is_recorded=False)
+
+
+def _fail_forbidden(namespace: str, system_namespace: str) -> NoReturn:
+    output.fail(
+        "you may not read who used how much GPU-time: the records of all teams are "
+        f"ConfigMaps of namespace {system_namespace}, and you may not list Workloads of "
+        f"namespace {namespace}",
+        f"{_reader_advice(system_namespace)}; what you may ask: kubectl gpu usage --preempted "
+        f"-n {namespace}; kubectl gpu who -n {namespace}",
+        code=ErrorCode.FORBIDDEN,
+    )
+
+
+def _reader_advice(system_namespace: str) -> str:
+    return (
+        "an administrator lets you read all records: kubectl create rolebinding usage -n "
+        f"{system_namespace} --role {names.USAGE_READER_ROLE} --user NAME"
+    )
+
+
+def _refuse_parts_of_owners(dimensions: tuple[str, ...]) -> None:
+    """Refuse what is not recorded of an owner.
+
+    Raises:
+        UsageError: by an owner and by something else than its namespace is to be summed.
+    """
+    unrecorded = [name for name in dimensions if name not in {_OWNER, "namespace"}]
+    if _OWNER in dimensions and unrecorded:
+        raise click.UsageError(
+            f"--by owner cannot be combined with --by {unrecorded[0]}: records do not tell the "
+            f"{' and '.join(unrecorded)} of an owner; ask for each by itself"
+        )
 
 
 def _show_preempted(
@@ -316,15 +368,17 @@ def _gpus(gpus: Mapping[str, int] | None) -> str:
 def _lines(
     usage_: Usage, now: int, since: int, limit: int, width: int, only: str, *, has_runs: bool
 ) -> Iterator[str]:
-    for text in _verdict(usage_, now, since):
+    for text in _verdict(usage_, now, since, only):
         yield from tables.sentence(text, width, "  ")
+    if has_runs and usage_.record.owners_from != usage_.record.begin:
+        yield from tables.sentence(_how_far_owners_count(usage_), width, "  ")
     yield from asking.not_shown(usage_.unreadable, width, only)
-    rows = _run_rows(usage_) if has_runs else [_row(usage_, r) for r in usage_.rows]
+    rows = _owner_rows(usage_) if has_runs else [_row(usage_, r) for r in usage_.rows]
     if not rows:
         return
     yield ""
     yield from tables.table(
-        _RUN_COLUMNS if has_runs else _columns(usage_), rows[:limit] if limit else rows, width
+        _OWNER_COLUMNS if has_runs else _columns(usage_), rows[:limit] if limit else rows, width
     )
     if limit and len(rows) > limit:
         yield from tables.sentence(
@@ -332,17 +386,25 @@ def _lines(
         )
 
 
-def _verdict(usage_: Usage, now: int, since: int) -> Iterator[str]:
+def _verdict(usage_: Usage, now: int, since: int, only: str) -> Iterator[str]:
     record, totals = usage_.record, dict[str, int]()
+    until, begin = usage_record.text_of(record.until), usage_record.text_of(record.begin)
     for row in usage_.rows:
         totals[row.resource] = totals.get(row.resource, 0) + row.seconds
     sums = "; ".join(f"{_hours(resource, n)} {resource}" for resource, n in totals.items())
-    yield (
-        f"hours: {sums or 'none'}, from {usage_record.text_of(record.begin)} "
-        f"until {usage_record.text_of(record.until)}"
-    )
+    if not usage_.is_recorded:
+        yield (
+            f"hours: {sums or 'none'}, from {begin} until {until}, of the Workloads of namespace "
+            f"{only} that are still there"
+        )
+        yield (
+            "not complete: what Workloads held that were deleted, and before they were "
+            "preempted or requeued, is not counted; Workloads of pods go with their pods"
+        )
+        return
+    yield f"hours: {sums or 'none'}, from {begin} until {until}"
     if not record.holes:
-        yield f"complete since {usage_record.text_of(record.begin)}"
+        yield f"complete since {begin}"
     else:
         shown = ", ".join(
             f"{usage_record.text_of(begin)} to {usage_record.text_of(end)}"
@@ -363,6 +425,17 @@ def _verdict(usage_: Usage, now: int, since: int) -> Iterator[str]:
         )
     if now - record.until > _OLD_SECONDS:
         yield "note: nothing was recorded since then; does a controller lead? gpu-admission doctor"
+
+
+def _how_far_owners_count(usage_: Usage) -> str:
+    """Return since when hours are recorded by owner, which began later than the others."""
+    since = usage_.record.owners_from
+    if since is None:
+        return (
+            "note: hours of owners are not known: this version recorded nothing of that time yet"
+        )
+    moment = usage_record.text_of(since)
+    return f"note: hours of owners count from {moment} on; run times from earlier"
 
 
 def _columns(usage_: Usage) -> list[TableColumn]:
@@ -387,9 +460,10 @@ def _row(usage_: Usage, row: UsageRow) -> list[str]:
     ]
 
 
-_RUN_COLUMNS: Final = [
+_OWNER_COLUMNS: Final = [
     TableColumn("NAMESPACE"),
     TableColumn("OWNER"),
+    TableColumn("HOURS", right=True),
     TableColumn("RUNS", right=True),
     TableColumn("MEAN", right=True),
     TableColumn("LONGEST", right=True),
@@ -399,23 +473,44 @@ _RUN_COLUMNS: Final = [
 _NO_RUNS: Final = Runs(0, 0, 0)
 
 
-def _run_rows(usage_: Usage) -> list[list[str]]:
-    """Return a row for each owner: what has ended, and what still runs; the longest time first."""
+def _owner_rows(usage_: Usage) -> list[list[str]]:
+    """Return a row for each owner: its hours, and how often it ran; the largest first."""
     ended = dict(usage_.runs)
     running = usage_.running or {}
-    owners = {
+    amounts: dict[RecordedOwner, dict[str, int]] = {}
+    for account, seconds in usage_.owners:
+        owner = RecordedOwner(account.namespace, account.kind, account.name)
+        amounts.setdefault(owner, {})[account.resource] = seconds
+    ran = {
         owner: ended.get(owner, _NO_RUNS).seconds + running.get(owner, _NO_RUNS).seconds
-        for owner in (*ended, *running)
+        for owner in (*amounts, *ended, *running)
+    }
+    devices = {
+        owner: sum(n for name, n in held.items() if name != names.GPU_MEMORY)
+        for owner, held in amounts.items()
     }
     return [
         [
             owner.namespace or "-",
             f"{owner.kind} {owner.name or _OTHERS}",
+            _owner_hours(usage_, amounts.get(owner, {})),
             *_ended(ended.get(owner, _NO_RUNS)),
             *_running(None if usage_.running is None else running.get(owner, _NO_RUNS)),
         ]
-        for owner in sorted(owners, key=lambda owner: (-owners[owner], owner))
+        for owner in sorted(ran, key=lambda owner: (-devices.get(owner, 0), -ran[owner], owner))
     ]
+
+
+def _owner_hours(usage_: Usage, amounts: Mapping[str, int]) -> str:
+    """Return the hours of an owner by resource; unknown where owners were not counted yet."""
+    if not amounts:
+        is_whole = usage_.is_recorded and usage_.record.owners_from == usage_.record.begin
+        return _hours(names.GPU_RESOURCE, 0) if is_whole else tables.UNKNOWN
+    return ", ".join(
+        _hours(resource, seconds)
+        + ("" if resource == names.GPU_RESOURCE else f" {resource.rpartition('/')[2]}")
+        for resource, seconds in amounts.items()
+    )
 
 
 def _ended(runs: Runs) -> tuple[str, str, str]:

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from admission.base.names import WorkloadKey
-from admission.objects.usage_record import Account, Record, RecordedOwner, Runs
+from admission.objects.usage_record import Account, OwnerAccount, Record, RecordedOwner, Runs
 
 MOST_CLOSED: Final = 20_000
 """Spans that have ended and are kept; a standby keeps as many, as it does not know what counts."""
+
+_POD: Final = ("Pod", "")
+"""Kind and name of the row of pods that hold quota without a Workload."""
 
 
 class RecordedHolding(NamedTuple):
@@ -168,9 +171,12 @@ def record(taken: TakenUsage) -> Record:
     """Return the record of what was taken."""
     usage: dict[Account, int] = {}
     runs: dict[RecordedOwner, Runs] = {}
+    owners: dict[OwnerAccount, int] = {}
     for span in taken.spans:
         end = taken.until if span.end is None else min(span.end, taken.until)
-        _add(usage, span.holding, end - max(span.begin, taken.begin))
+        seconds = end - max(span.begin, taken.begin)
+        _add(usage, span.holding, seconds)
+        _add_to_owner(owners, span.holding, seconds)
         if span.end is not None and span.is_last and taken.begin < span.end <= taken.until:
             _add_run(runs, span.holding.owner, span.end - span.began)
     hole = (taken.begin, min(taken.covers_from, taken.until))
@@ -179,6 +185,8 @@ def record(taken: TakenUsage) -> Record:
         until=taken.until,
         usage=usage,
         runs=runs,
+        owners=owners,
+        owners_from=taken.begin,
         holes=(hole,) if hole[0] < hole[1] else (),
     )
 
@@ -187,6 +195,16 @@ def _add(usage: dict[Account, int], holding: RecordedHolding, seconds: int) -> N
     if seconds > 0:
         for account, amount in holding.amounts:
             usage[account] = usage.get(account, 0) + amount * seconds
+
+
+def _add_to_owner(owners: dict[OwnerAccount, int], holding: RecordedHolding, seconds: int) -> None:
+    """Count for the owner; pods without a Workload count together, as no row names a pod."""
+    if seconds <= 0:
+        return
+    for account, amount in holding.amounts:
+        kind, name = _POD if holding.owner is None else holding.owner[1:]
+        row = OwnerAccount(account.namespace, kind, name, account.resource)
+        owners[row] = owners.get(row, 0) + amount * seconds
 
 
 def _add_run(runs: dict[RecordedOwner, Runs], owner: RecordedOwner | None, seconds: int) -> None:

@@ -4,7 +4,7 @@ A record is a ConfigMap in the namespace of the program. Times are whole seconds
 amounts are whole units of a resource, times seconds. See docs/adr/0190-gpu-time-is-recorded.md.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -19,7 +19,8 @@ HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 USAGE_BYTES: Final = 384 * 1024
 RUNS_BYTES: Final = 128 * 1024
-"""Together half of what an object may have; etcd takes 1.5 MiB, a ConfigMap 1 MiB."""
+OWNERS_BYTES: Final = 128 * 1024
+"""Together less than an object may have; etcd takes 1.5 MiB, a ConfigMap 1 MiB."""
 _HOLES: Final = 50
 _DATA: Final = "record.json"
 _RULE: Final = "must be a usage record of gpu-admission, format 1"
@@ -63,6 +64,15 @@ class RecordedOwner(NamedTuple):
     name: str
 
 
+class OwnerAccount(NamedTuple):
+    """Of which owner time is counted; without a name, that of all of the kind without a row."""
+
+    namespace: str
+    kind: str
+    name: str
+    resource: str
+
+
 class Runs(NamedTuple):
     """How long an owner held quota, each time from the reservation to the release."""
 
@@ -84,6 +94,8 @@ class Record:
         until: until when.
         usage: amount times seconds.
         runs: of owners that released their quota meanwhile.
+        owners: amount times seconds, by owner.
+        owners_from: from when on `owners` counts; None for not at all, as in older records.
         holes: parts of it in which something may be missing; sorted, without overlap.
     """
 
@@ -91,6 +103,8 @@ class Record:
     until: int
     usage: Mapping[Account, int] = field(default_factory=dict)
     runs: Mapping[RecordedOwner, Runs] = field(default_factory=dict)
+    owners: Mapping[OwnerAccount, int] = field(default_factory=dict)
+    owners_from: int | None = None
     holes: tuple[Hole, ...] = ()
 
 
@@ -101,6 +115,8 @@ class _RecordWire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     holes: tuple[tuple[str, str], ...] = ()
     usage: tuple[tuple[str, str, str, str, str, str, str], ...] = ()
     runs: tuple[tuple[str, str, str, int, int, int], ...] = ()
+    owners: tuple[tuple[str, str, str, str, str], ...] = ()
+    owners_from: str = ""
 
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -116,6 +132,7 @@ def merged(records: Iterable[Record]) -> Record:
     ordered = sorted(records, key=lambda record: (record.begin, record.until))
     usage: dict[Account, int] = {}
     runs: dict[RecordedOwner, Runs] = {}
+    owners: dict[OwnerAccount, int] = {}
     holes: list[Hole] = []
     if not ordered:
         raise ValueError("no record to merge")
@@ -125,11 +142,32 @@ def merged(records: Iterable[Record]) -> Record:
             usage[account] = usage.get(account, 0) + amount
         for owner, runs_ in record.runs.items():
             runs[owner] = _more(runs.get(owner), runs_)
+        for owner_account, amount in record.owners.items():
+            owners[owner_account] = owners.get(owner_account, 0) + amount
         if record.begin > until:
             holes.append((until, record.begin))
         holes += record.holes
         until = max(until, record.until)
-    return Record(begin=ordered[0].begin, until=until, usage=usage, runs=runs, holes=joined(holes))
+    return Record(
+        begin=ordered[0].begin,
+        until=until,
+        usage=usage,
+        runs=runs,
+        owners=owners,
+        owners_from=_owners_from(ordered),
+        holes=joined(holes),
+    )
+
+
+def _owners_from(ordered: Sequence[Record]) -> int | None:
+    """Return since when every record counts by owner; None where the last one does not."""
+    late = [
+        record.until if record.owners_from is None else record.owners_from
+        for record in ordered
+        if record.owners_from != record.begin
+    ]
+    since = max(late, default=ordered[0].begin)
+    return since if ordered[-1].owners_from is not None else None
 
 
 def joined(holes: Iterable[Hole]) -> tuple[Hole, ...]:
@@ -150,13 +188,17 @@ def joined(holes: Iterable[Hole]) -> tuple[Hole, ...]:
 
 
 def bounded(
-    record: Record, usage_bytes: int = USAGE_BYTES, runs_bytes: int = RUNS_BYTES
+    record: Record,
+    usage_bytes: int = USAGE_BYTES,
+    runs_bytes: int = RUNS_BYTES,
+    owners_bytes: int = OWNERS_BYTES,
 ) -> Record:
     """Return a record that fits into an object: the smallest rows are added up, none is lost."""
     return replace(
         record,
         usage=_bounded_usage(record.usage, usage_bytes),
         runs=_bounded_runs(record.runs, runs_bytes),
+        owners=_bounded_owners(record.owners, owners_bytes),
     )
 
 
@@ -207,6 +249,38 @@ def _bounded_runs(runs: Mapping[RecordedOwner, Runs], limit: int) -> Mapping[Rec
     return runs
 
 
+def _bounded_owners(owners: Mapping[OwnerAccount, int], limit: int) -> Mapping[OwnerAccount, int]:
+    """Add up by namespace and kind, and where that is still too much, by kind."""
+    for has_namespace in (True, False):
+        if sum(_size(*account, amount) for account, amount in owners.items()) <= limit:
+            break
+        room, kept = limit // 2, dict[OwnerAccount, int]()
+        totals: dict[str, int] = {}
+        for account, amount in owners.items():
+            totals[account.resource] = totals.get(account.resource, 0) + amount
+        for account in _largest_first(owners, totals):
+            size = _size(*account, totals[account.resource])
+            row = account._replace(namespace=account.namespace if has_namespace else "", name="")
+            if account.name and size <= room:
+                row, room = account, room - size
+            kept[row] = kept.get(row, 0) + owners[account]
+        owners = kept
+    return owners
+
+
+def _largest_first(
+    owners: Mapping[OwnerAccount, int], totals: Mapping[str, int]
+) -> list[OwnerAccount]:
+    """Return the accounts by their part of all that is counted of their resource."""
+    return sorted(
+        owners,
+        key=lambda account: (
+            -(owners[account] * _PARTS // (totals[account.resource] or 1)),
+            account,
+        ),
+    )
+
+
 def _more(before: Runs | None, added: Runs) -> Runs:
     if before is None:
         return added
@@ -242,6 +316,8 @@ def document(
         holes=tuple((text_of(begin), text_of(end)) for begin, end in record.holes),
         usage=tuple((*account, str(record.usage[account])) for account in sorted(record.usage)),
         runs=tuple((*owner, *record.runs[owner]) for owner in sorted(record.runs)),
+        owners=tuple((*account, str(record.owners[account])) for account in sorted(record.owners)),
+        owners_from="" if record.owners_from is None else text_of(record.owners_from),
     )
     metadata: dict[str, Any] = {
         "name": name_of(period, record.begin),
@@ -273,6 +349,8 @@ def read(document_: Mapping[str, Any]) -> Record:
             holes=joined((_second(begin), _second(end)) for begin, end in wire.holes),
             usage={Account(*row[:-1]): int(row[-1]) for row in wire.usage},
             runs={RecordedOwner(*row[:3]): Runs(*row[3:]) for row in wire.runs},
+            owners={OwnerAccount(*row[:-1]): int(row[-1]) for row in wire.owners},
+            owners_from=_second(wire.owners_from) if wire.owners_from else None,
         )
     except ValueError as error:
         raise InvalidValueError(name, f"{_RULE}: {error}") from error

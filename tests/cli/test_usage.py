@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,12 +14,20 @@ from admission.answers import usage as usages
 from admission.base import names
 from admission.config.derived import Settings
 from admission.kube import errors, resources
+from admission.kube.api import Api
 from admission.objects import crds, usage_record
-from admission.objects.usage_record import Account, Period, Record, RecordedOwner, Runs
+from admission.objects.usage_record import (
+    Account,
+    OwnerAccount,
+    Period,
+    Record,
+    RecordedOwner,
+    Runs,
+)
 from admission.sandbox.store import Store
 from tests.answers.clusters import holding, objects, pod, waiting
 from tests.builders.cluster import make_namespace
-from tests.builders.metadata import Document
+from tests.builders.metadata import Document, make_condition
 from tests.cli.served import Served, served
 from tests.clocks import START, FakeClock
 
@@ -28,6 +36,7 @@ NOW = int(START.timestamp())
 HOUR = Period.HOUR.start_of(NOW)
 GPU, MEMORY = names.GPU_RESOURCE, names.GPU_MEMORY
 MIG = "nvidia.com/mig-1g.10gb"
+BY_ADA = {names.REQUESTER: "ada"}
 
 
 def account(
@@ -56,17 +65,23 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield World(store, kubeconfig)
 
 
-def test_who_may_not_read_the_records_is_told_which_role_lets_them(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def refuse_records(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise errors.ForbiddenError(403, "Forbidden", "configmaps is forbidden")
 
     monkeypatch.setattr(usages, "read", refuse)
+
+
+def test_who_may_read_neither_records_nor_workloads_is_told_which_role_lets_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_records(monkeypatch)
+    refused = cluster.Objects(missing=("Workloads are not shown: you may not list them",))
+    monkeypatch.setattr(cluster, "read_holders", lambda *_, **__: refused)
     told = world.ask("-n", "research").stderr
     assert told.splitlines()[0] == (
         "error: you may not read who used how much GPU-time: the records of all teams are"
-        f" ConfigMaps of namespace {SYSTEM}"
+        f" ConfigMaps of namespace {SYSTEM}, and you may not list Workloads of namespace research"
     )
     assert f"--role {names.USAGE_READER_ROLE}" in told
     assert told.endswith(
@@ -76,6 +91,58 @@ def test_who_may_not_read_the_records_is_told_which_role_lets_them(
     assert f"-n {SYSTEM}" in told
     rules = manifests.base(Settings(), manifests.DEFAULT_IMAGE)["rbac.yaml"]
     assert names.USAGE_READER_ROLE in {role["metadata"]["name"] for role in rules}
+
+
+def finished(document: Document, seconds: int) -> Document:
+    """The same Workload, finished so long after the beginning."""
+    moment = usage_record.text_of(NOW + seconds)
+    document["status"]["conditions"].append(
+        {**make_condition("Finished"), "lastTransitionTime": moment}
+    )
+    return document
+
+
+def test_a_member_sees_the_hours_of_the_workloads_of_the_own_namespace(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_records(monkeypatch)
+    world.clock.advance(7200)
+    shared = finished(controlled(holding("part", "research", 4), "Job", "part"), 3600)
+    shared["status"]["reclaimablePods"] = [{"name": "main", "count": 1}]
+    held = objects(
+        controlled(holding("runs", "research", 2, annotations=BY_ADA), "Job", "runs"),
+        finished(controlled(holding("ended", "research", 1), "Job", "ended"), 3600),
+        shared,
+        waiting("late", "research", 2),
+        queues=(),
+    )
+    read_from: list[tuple[str, bool]] = []
+
+    def read_holders(_: Api, namespace: str, *, is_alone: bool = False) -> cluster.Objects:
+        read_from.append((namespace, is_alone))
+        return held
+
+    monkeypatch.setattr(cluster, "read_holders", read_holders)
+    begin, until = usage_record.text_of(NOW), usage_record.text_of(NOW + 7200)
+    lines = world.lines("-n", "ml", "--since", begin, "--by", "owner")
+    assert lines[0] == (
+        f"hours: 5.0 {GPU}, from {begin} until {until}, of the Workloads of namespace ml that are "
+        "still there"
+    )
+    assert lines[1].startswith("not complete: ")
+    assert [line.split()[:4] for line in lines if line.startswith("ml ")] == [
+        ["ml", "Job", "runs", "4.0"], ["ml", "Job", "ended", "1.0"], ["ml", "Job", "part", "?"],
+    ]  # fmt: skip
+    assert any("hours of 1 Workload are not counted" in line for line in lines)
+    assert f"--role {names.USAGE_READER_ROLE}" in lines[-1]
+    assert read_from == [("ml", True)]
+    told = world.told("-n", "ml", "--since", begin, "--by", "user")
+    assert told["source"] == "Workloads"
+    assert told["completeSince"] == until
+    assert {row["user"]: row["seconds"] for row in told["usage"]} == {
+        "ada": "14400",
+        names.UNKNOWN_REQUESTER: "3600",
+    }
 
 
 def test_an_empty_answer_about_preemption_says_how_far_back_deleted_work_is_known(
@@ -159,7 +226,60 @@ def test_one_namespace_is_shown_where_it_is_asked_for(world: World) -> None:
          "longestSeconds": 80},
     ]  # fmt: skip
     lines = world.ask("-n", "prod", "--by", "owner").stdout.splitlines()
-    assert lines[-1].split() == ["prod", "Job", "train", "2", "50s", "1m20s", "-", "-"]
+    assert lines[-1].split() == ["prod", "Job", "train", "?", "2", "50s", "1m20s", "-", "-"]
+
+
+def test_by_owner_shows_the_hours_of_each_owner_largest_first(world: World) -> None:
+    owners = {
+        OwnerAccount("ml", "Job", "train", GPU): 2 * 3600,
+        OwnerAccount("ml", "Job", "train", MIG): 3600,
+        OwnerAccount("ml", "Deployment", "chat", GPU): 9 * 3600,
+        OwnerAccount("prod", "Job", "", GPU): 3600,
+    }
+    world.add(Record(begin=HOUR, until=HOUR + 50, owners=owners, owners_from=HOUR))
+    shown = [
+        line.split() for line in world.lines("--by", "owner") if "Job" in line or "De" in line
+    ]
+    rest = ["0", "-", "-", "-", "-"]
+    assert shown == [
+        ["ml", "Deployment", "chat", "9.0", *rest],
+        ["ml", "Job", "train", "2.0,", "1.0", "mig-1g.10gb", *rest],
+        ["prod", "Job", "(others)", "1.0", *rest],
+    ]
+    told = world.told("--by", "owner", "-n", "prod")
+    assert told["ownersSince"] == usage_record.text_of(HOUR)
+    assert told["owners"] == [
+        {"namespace": "prod", "kind": "Job", "name": "", "resource": GPU, "seconds": "3600"}
+    ]
+
+
+def test_hours_of_owners_that_an_earlier_version_did_not_record_are_unknown(world: World) -> None:
+    runs = {RecordedOwner("ml", "Job", "early"): Runs(1, 60, 60)}
+    owners = {OwnerAccount("ml", "Job", "late", GPU): 3600}
+    world.add(Record(begin=HOUR - 3600, until=HOUR, runs=runs))
+    world.add(Record(begin=HOUR, until=HOUR + 50, owners=owners, owners_from=HOUR))
+    lines = world.lines("--by", "owner")
+    since = usage_record.text_of(HOUR)
+    assert f"note: hours of owners count from {since} on; run times from earlier" in lines
+    shown = {line.split()[2]: line.split()[3] for line in lines if " Job " in line}
+    assert shown == {"late": "1.0", "early": "?"}
+    assert world.told("--by", "owner")["ownersSince"] == since
+
+
+@pytest.mark.parametrize("dimension", ["user", "queue", "localqueue", "flavor"])
+def test_owners_are_not_told_apart_by_what_is_not_recorded_of_them(
+    world: World, dimension: str
+) -> None:
+    result = world.ask("--by", dimension, "--by", "owner")
+    assert result.exit_code == 2
+    assert f"--by owner cannot be combined with --by {dimension}" in result.stderr
+
+
+def test_owners_are_shown_with_their_namespace(world: World) -> None:
+    owners = {OwnerAccount("ml", "Job", "train", GPU): 3600}
+    world.add(Record(begin=HOUR, until=HOUR + 50, owners=owners, owners_from=HOUR))
+    asked = world.ask("--by", "owner", "--by", "namespace")
+    assert asked.stdout.splitlines()[-1].split()[:4] == ["ml", "Job", "train", "1.0"]
 
 
 def test_what_had_no_room_is_shown_as_others(world: World) -> None:
@@ -212,9 +332,9 @@ def test_by_owner_shows_what_still_runs_beside_what_has_ended(
     )
     monkeypatch.setattr(cluster, "read_holders", lambda *_: held)
     shown = [line.split() for line in world.lines("--by", "owner")]
-    assert ["ml", "Job", "train", "2", "50s", "1m20s", "1", "2h"] in shown
-    assert ["ml", "Job", "new", "0", "-", "-", "1", "2h"] in shown
-    assert ["ml", "Deployment", "chat", "0", "-", "-", "1", "2h"] in shown
+    assert ["ml", "Job", "train", "?", "2", "50s", "1m20s", "1", "2h"] in shown
+    assert ["ml", "Job", "new", "?", "0", "-", "-", "1", "2h"] in shown
+    assert ["ml", "Deployment", "chat", "?", "0", "-", "-", "1", "2h"] in shown
     assert not [line for line in shown if "late" in " ".join(line)]
     told = world.told("--by", "owner")["running"]
     assert {"namespace": "ml", "kind": "Job", "name": "new", "count": 1, "seconds": 7200,
@@ -231,7 +351,7 @@ def test_what_still_runs_is_unknown_to_who_may_not_read_workloads(
     refused = cluster.Objects(missing=("Workloads are not shown: you may not list them",))
     monkeypatch.setattr(cluster, "read_holders", lambda *_: refused)
     lines = world.lines("--by", "owner")
-    assert lines[-1].split() == ["ml", "Job", "train", "2", "50s", "1m20s", "?", "?"]
+    assert lines[-1].split() == ["ml", "Job", "train", "?", "2", "50s", "1m20s", "?", "?"]
     assert "note: not all is shown: your user may not list workloads" in lines
     assert world.told("--by", "owner")["running"] is None
 
@@ -279,3 +399,15 @@ def test_what_is_no_time_of_the_past_is_refused(world: World, since: str) -> Non
 @pytest.mark.parametrize("since", ["7", "0s", "-1h", "1w"])
 def test_a_time_without_unit_or_below_nothing_is_refused(world: World, since: str) -> None:
     assert world.ask("--since", since).exit_code == 2
+
+
+def test_of_a_namespace_that_is_read_alone_no_other_one_is_asked_for() -> None:
+    asked_for: list[str] = []
+
+    class Watched(Store):
+        def list(self, resource: Any, namespace: str = "", **more: Any) -> Any:
+            asked_for.append(namespace)
+            return super().list(resource, namespace, **more)
+
+    cluster.read_holders(Watched(crds=crds.documents()), "ml", is_alone=True)
+    assert asked_for == ["ml", "ml"]

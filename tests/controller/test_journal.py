@@ -13,7 +13,14 @@ from admission.config.gpu_configuration import JournalSettings as Settings
 from admission.controller.journal import UsageJournal
 from admission.kube import errors, resources
 from admission.objects import usage_record
-from admission.objects.usage_record import Account, Period, Record, RecordedOwner, Runs
+from admission.objects.usage_record import (
+    Account,
+    OwnerAccount,
+    Period,
+    Record,
+    RecordedOwner,
+    Runs,
+)
 from tests.builders.cluster import make_namespace
 from tests.controller.world import World, ready_world
 
@@ -110,6 +117,21 @@ def test_pods_of_a_deployment_are_one_owner():
     journal.step()
     (found,) = records(world)
     assert found.runs == {RecordedOwner("ml", "Deployment", "serve"): Runs(2, 80, 40)}
+    assert found.owners == {OwnerAccount("ml", "Deployment", "serve", account().resource): 80}
+    assert found.owners_from == found.begin
+
+
+def test_what_still_runs_counts_for_its_owner():
+    world = ready_world()
+    journal = recording(world)
+    world.add_pod("train", gpus=3)
+    world.settle()
+    world.clock.advance(100)
+    journal.step()
+    (found,) = records(world)
+    train = OwnerAccount("ml", "Pod", "train", account().resource)
+    assert found.owners == {train: 3 * (found.until - found.begin)}
+    assert found.owners[train] == seconds(world)[account()]
 
 
 def test_what_waits_is_not_counted():

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from admission.base.errors import InvalidValueError
 from admission.objects import usage_record
-from admission.objects.usage_record import Account, Period, Record, RecordedOwner, Runs
+from admission.objects.usage_record import (
+    Account,
+    OwnerAccount,
+    Period,
+    Record,
+    RecordedOwner,
+    Runs,
+)
 
 MANY = 6000
 WORDS = st.text('abc"é', max_size=12)
@@ -27,7 +34,10 @@ def wide(flavors: int = 2) -> Record:
         RecordedOwner(f"namespace-{i % 50}", "Pod", f"serve-{i}-abcde"): Runs(1, i, i)
         for i in range(MANY)
     }
-    return Record(begin=0, until=10, usage=usage, runs=runs)
+    owners = {
+        OwnerAccount(*owner, "nvidia.com/gpu"): run.seconds + 1 for owner, run in runs.items()
+    }
+    return Record(begin=0, until=10, usage=usage, runs=runs, owners=owners, owners_from=0)
 
 
 def sums(record: Record) -> dict[tuple[str, str], int]:
@@ -42,7 +52,9 @@ def test_a_record_that_is_too_large_keeps_its_sums_and_its_largest_rows():
     record = wide()
     found = usage_record.bounded(record)
     document = usage_record.document(found, Period.HOUR, "system")
-    assert len(json.dumps(document)) < 600 * 1024
+    assert len(json.dumps(document)) < 750 * 1024
+    assert sum(found.owners.values()) == sum(range(MANY + 1))
+    assert found.owners[max(record.owners, key=lambda one: record.owners[one])] == MANY
     assert sums(found) == sums(record)
     largest = max(record.usage, key=lambda one: record.usage[one])
     assert found.usage[largest] == MANY
@@ -59,7 +71,7 @@ def test_where_there_are_too_many_flavors_they_are_added_up_too():
     assert sum(found.usage.values()) == sum(record.usage.values())
     by_resource = {resource: 0 for _, resource in sums(record)}
     assert {one.resource for one in found.usage} == set(by_resource)
-    assert len(json.dumps(usage_record.document(found, Period.HOUR, "system"))) < 600 * 1024
+    assert len(json.dumps(usage_record.document(found, Period.HOUR, "system"))) < 750 * 1024
 
 
 def test_a_record_that_fits_stays_as_it_is():
@@ -78,7 +90,11 @@ def test_a_record_that_fits_stays_as_it_is():
 def test_what_is_written_is_read(
     usage: dict[Account, int], runs: dict[RecordedOwner, Runs]
 ) -> None:
-    record = Record(begin=7200, until=9000, usage=usage, runs=runs, holes=((7300, 7400),))
+    owners = {OwnerAccount(*owner, "gpu"): run.seconds for owner, run in runs.items()}
+    record = Record(
+        begin=7200, until=9000, usage=usage, runs=runs, owners=owners, owners_from=8000,
+        holes=((7300, 7400),),
+    )  # fmt: skip
     document = usage_record.document(record, Period.HOUR, "system")
     assert usage_record.read(document) == record
     assert usage_record.period_of(document) is Period.HOUR
@@ -92,6 +108,20 @@ def test_the_sum_of_records_is_the_sum_of_their_rows(parts: list[dict[Account, i
     total = sum(amount for part in parts for amount in part.values())
     assert sum(found.usage.values()) == total
     assert (found.begin, found.until, found.holes) == (0, len(parts), ())
+
+
+def test_hours_of_owners_are_whole_since_the_last_record_that_lacks_a_part_of_them():
+    def merged(*since: int | None) -> int | None:
+        return usage_record.merged(
+            Record(begin=10 * i, until=10 * i + 10, owners_from=moment)
+            for i, moment in enumerate(since)
+        ).owners_from
+
+    assert merged(0, 10, 20) == 0
+    assert merged(None, 10, 20) == 10
+    assert merged(None, 15, 20) == 15
+    assert merged(0, None, 20) == 20
+    assert merged(0, 10, None) is None
 
 
 def test_a_time_between_records_is_a_hole():

@@ -295,6 +295,8 @@ class Recording(RuleBasedStateMachine):
         truth = self.truth(whole.begin, whole.until)
         in_holes = sum(self.truth(begin, end) for begin, end in whole.holes)
         assert truth - in_holes <= counted <= truth
+        assert sum(whole.owners.values()) == counted
+        assert whole.owners_from == whole.begin
         assert all(run.number > 0 for run in whole.runs.values())
         for owner, run in whole.runs.items():
             held = self.objects[WorkloadKey("ml", owner.name)].held
