@@ -86,6 +86,13 @@ def _minor(version: str) -> str:
     return version.removeprefix("v").rpartition(".")[0]
 
 
+def minor() -> tuple[int, int]:
+    """Return the minor version of Kubernetes that the environment chooses, such as (1, 36)."""
+    source = HERE / kubernetes_source()
+    major, chosen = _minor(_required(source, _KUBERNETES_MODULE)).split(".")
+    return int(major), int(chosen)
+
+
 def kubernetes_source() -> str:
     """Return the folder of the Kubernetes that the environment chooses; the default one if none.
 

@@ -16,7 +16,7 @@ from admission.objects import gangs
 from admission.objects.gangs import GangKind
 from admission.owners import pod as pod_owner
 from tests.builders.pods import make_pod
-from tests.controlplane import waiting
+from tests.controlplane import programs, waiting
 from tests.controlplane.rest import Rest, RestError
 from tests.gpu import seeds
 from tests.integration import kubelet, owner_crds, snapshot, teams
@@ -27,17 +27,24 @@ pytestmark = pytest.mark.controlplane
 
 RACK = "example.com/rack"
 VOLCANO = gangs.VOLCANO
-EVERY = pytest.mark.parametrize("kind", gangs.KINDS, ids=lambda one: one.group)
+HAS_NATIVE = programs.minor() >= (1, 36)
+"""Whether the API server knows PodGroups."""
+NATIVE_VERSION = "v1alpha2" if programs.minor() < (1, 37) else "v1alpha3"
+KINDS = [kind for kind in gangs.KINDS if HAS_NATIVE or kind is not gangs.NATIVE]
+EVERY = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.group)
+needs_native = pytest.mark.skipif(not HAS_NATIVE, reason="the API server has no PodGroups")
 VOLCANO_QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    on = ("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling")
-    gates = f"--feature-gates={','.join(f'{gate}=true' for gate in on)}"
-    served = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+    on = ["GenericWorkload", "TopologyAwareWorkloadScheduling"] if HAS_NATIVE else []
+    if programs.minor() == (1, 36):
+        on.append("GangScheduling")  # part of GenericWorkload from 1.37 on
+    gates = [f"--feature-gates={','.join(f'{gate}=true' for gate in on)}"] if on else []
+    served = [f"--runtime-config=scheduling.k8s.io/{NATIVE_VERSION}=true"] if on else []
     folder = tmp_path_factory.mktemp("gangs")
-    with snapshot.prepared(folder, Installed, api_flags=(gates, served)) as it:
+    with snapshot.prepared(folder, Installed, api_flags=(*gates, *served)) as it:
         cluster = it.cluster
         for kind in (gangs.VOLCANO, gangs.COSCHEDULING):
             owner_crds.install_kind(cluster, kind.group, kind.version, gangs.KIND, gangs.PLURAL)
@@ -45,7 +52,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
         owner_crds.install_kind(*volcano)
         owner_crds.install_kind(cluster, "batch.volcano.sh", "v1alpha1", "Job", "jobs")
         owner_crds.install_kind(cluster, "kubeflow.org", "v1", "MXJob", "mxjobs")
-        cluster.start_whole(scheduler_flags=(gates,))
+        cluster.start_whole(scheduler_flags=tuple(gates))
         for index in range(16):
             labels = {"nvidia.com/gpu.product": "A100", RACK: f"rack-{index // 4}"}
             cluster.add_gpu_node(f"gpus-{index}", gpus=100, labels=labels)
@@ -148,7 +155,7 @@ class Team(teams.Team):
 
 def version(kind: GangKind) -> str:
     """The version that the cluster serves."""
-    return "v1alpha2" if kind is gangs.NATIVE else kind.version
+    return NATIVE_VERSION if kind is gangs.NATIVE else kind.version
 
 
 def podgroup(kind: GangKind, name: str, spec: Json, **metadata: Any) -> Json:
@@ -261,6 +268,7 @@ def test_pods_beyond_the_minimum_come_and_go_one_by_one_and_stop_with_the_others
     team.wait_started("f", "g")
 
 
+@needs_native
 def test_pods_of_a_native_podgroup_run_under_gang_scheduling(team: Team) -> None:
     team.gang(2, kind=gangs.NATIVE)
     team.add("a", "b", kind=gangs.NATIVE)
@@ -271,6 +279,7 @@ def test_pods_of_a_native_podgroup_run_under_gang_scheduling(team: Team) -> None
     )
 
 
+@needs_native
 def test_a_native_podgroup_of_one_rack_waits_until_a_rack_takes_all_its_pods(
     system: Installed, editor: Rest
 ) -> None:
@@ -299,6 +308,7 @@ def test_a_native_podgroup_of_one_rack_waits_until_a_rack_takes_all_its_pods(
         team.api.delete("/api/v1/nodes/more")
 
 
+@needs_native
 def test_pods_of_a_native_podgroup_that_is_no_gang_start_one_by_one(team: Team) -> None:
     basic: Json = {"schedulingPolicy": {"basic": {}}}
     path = team.podgroups(gangs.NATIVE)

@@ -7,6 +7,7 @@ for real, and the growth of the quota's ``used`` is compared with ``base.pod_res
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ import pytest
 
 from admission.base import pod_resources, quantity
 from admission.objects import limit_range, pods, views
-from tests.controlplane import waiting
+from tests.controlplane import programs, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
 
@@ -91,7 +92,13 @@ def expected(document: dict[str, Any], ranges: list[views.LimitRange]) -> dict[s
     spec = msgspec.convert(document["spec"], views.PodSpec)
     overhead = OVERHEAD if spec.runtime_class_name else None
     read = pods.read(msgspec.structs.replace(spec, overhead=overhead), "spec", pods.nanos)
-    found = pod_resources.requests(limit_range.with_defaults(read, limit_range.summarize(ranges)))
+    limits = limit_range.summarize(ranges)
+    if programs.minor() < (1, 37):
+        stored = limit_range.with_defaults(read, limits)
+    else:  # LimitRanges come before the defaults of the pod as a whole
+        containers = limit_range.with_defaults(replace(read, pod_level=None), limits)
+        stored = pod_resources.with_default_requests(replace(containers, pod_level=read.pod_level))
+    found = pod_resources.requests(stored)
     return {name: found.get(name, 0) for name in COUNTED}
 
 
