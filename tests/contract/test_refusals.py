@@ -122,7 +122,7 @@ CASES = {
         creates(make_pod("a", limits={"nvidia.com/gpu": "0.5"})), errors.InvalidError, "Invalid",
         'spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: "500m": must be an '
         "integer",
-        ("spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: resource.Quantity{",),
+        ("limits[nvidia.com/gpu]: Invalid value: resource.Quantity{",),
     ),
     "GPUs without a limit": Case(
         creates(make_pod("a", requests={"nvidia.com/gpu": 1})), errors.InvalidError, "Invalid",
