@@ -29,7 +29,7 @@ RACK = "example.com/rack"
 VOLCANO = gangs.VOLCANO
 HAS_NATIVE = programs.minor() >= (1, 36)
 """Whether the API server knows PodGroups."""
-NATIVE_VERSION = "v1alpha2" if programs.minor() < (1, 37) else "v1alpha3"
+NATIVE_VERSION = "v1alpha2" if programs.minor() < (1, 37) else "v1beta1"
 KINDS = [kind for kind in gangs.KINDS if HAS_NATIVE or kind is not gangs.NATIVE]
 EVERY = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.group)
 needs_native = pytest.mark.skipif(not HAS_NATIVE, reason="the API server has no PodGroups")
