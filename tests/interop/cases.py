@@ -14,14 +14,15 @@ import yaml
 
 from admission.base import names
 from admission.objects import owner_rows
-from admission.owners import row_owner
+from admission.owners import row_owner, train_job
 from admission.owners.row_owner import RowOwner
 from tests.controlplane import build, waiting
 from tests.controlplane.rest import Json, RestError
-from tests.interop.lab import FINISH, Lab
+from tests.interop.lab import FINISH, PRODUCT, Lab
 
 SAMPLES: Final = Path(__file__).parent / "samples"
 _WITHIN_SECONDS: Final = 120
+_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 _PHASES: Final = (
     "status.state",
     "status.phase",
@@ -47,6 +48,7 @@ class Sample:
         runs: what its operator says while it runs; empty for nothing.
         ends: what its operator says at its end; empty for one that never ends.
         finish: pattern in the names of the pods that end by themselves.
+        made: spec of the JobSet that is made of a TrainJob, as far as it is read.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Sample:
     runs: str = ""
     ends: str = ""
     finish: str = ""
+    made: Json | None = None
 
 
 def read(name: str) -> Sample:
@@ -85,8 +88,13 @@ def says(document: Json) -> set[str]:
     return found
 
 
-def owner(document: Json) -> RowOwner:
-    """Return the object as the controller reads it."""
+def owner(document: Json, made: Json | None = None) -> RowOwner:
+    """Return the object as the controller reads it, with the JobSet that is made of it."""
+    if document["kind"] == owner_rows.TRAIN_JOB.kind:
+        joined = {**document, names.MADE_FOR: made}
+        converted = msgspec.convert(joined, train_job.TrainJobDocument)
+        view = train_job.read(owner_rows.TRAIN_JOB, converted)
+        return train_job.TrainJobOwner(owner_rows.TRAIN_JOB, view)
     row = next(one for one in owner_rows.ROWS if one.kind == document["kind"])
     return RowOwner(row, row_owner.read(row, msgspec.convert(document, row_owner.RowDocument)))
 
@@ -182,12 +190,31 @@ class Case:
             lambda: len(self.workloads("Admitted", "True")) == sample.workloads, "it is admitted"
         )
         self.until(lambda: len(self.running()) == sample.pods, f"{sample.pods} pods run")
+        bare = [one["metadata"]["name"] for one in self.running() if not self._has_injection(one)]
+        if bare:
+            raise CaseError(f"run without what the admission gives: {', '.join(bare)}")
         if sample.runs:
             self.until(lambda: sample.runs in says(self.get()), f"it says {sample.runs}")
-        self.until(lambda: owner(self.get()).is_ready(), "its pods are read as ready")
+        self.until(lambda: owner(self.get(), sample.made).is_ready(), "its pods are read as ready")
         self.until(
             lambda: len(self.workloads("PodsReady", "True")) == sample.workloads,
             "its Workload says that the pods are ready",
+        )
+
+    def _has_injection(self, pod: Json) -> bool:
+        """Return whether a pod has what an admission gives: labels and the flavor's nodes."""
+        labels, spec = pod["metadata"].get("labels") or {}, pod["spec"]
+        asks = any(
+            names.GPU_RESOURCE in (one.get("resources", {}).get("limits") or {})
+            for one in spec["containers"]
+        )
+        selected = (spec.get("nodeSelector") or {}).get(_PRODUCT_LABEL)
+        return (
+            names.PODSET_LABEL in labels
+            and labels.get(names.CLUSTER_QUEUE_NAME_LABEL) == self.team
+            and labels.get(names.LOCAL_QUEUE_NAME_LABEL) == "default"
+            and not spec.get("schedulingGates")
+            and (selected == PRODUCT or not asks)
         )
 
     def finish(self) -> None:
@@ -281,7 +308,7 @@ def over(lab: Lab, sample: Sample, recording: Recording | None = None) -> str:
 # ------------------------------------------------------------------------------------- recording
 
 _DROPPED: Final = re.compile(
-    r"(time|timestamp|generation|uid|hash|id|ip|url|selector|endpoints)$", re.IGNORECASE
+    r"(times?|timestamp|generation|uid|hash|id|ip|url|selector|endpoints)$", re.IGNORECASE
 )
 
 
@@ -343,5 +370,5 @@ def normalised(value: Any, team: str) -> Any:
         return [normalised(one, team) for one in value]
     if isinstance(value, str):
         text = value.replace(team, "team")
-        return re.sub(r"\btrain-([a-z0-9]{5})\b", "train-xxxxx", text)
+        return re.sub(r"\b(train-|head-)[a-z0-9]{5}\b", r"\1xxxxx", text)
     return value

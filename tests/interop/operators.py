@@ -75,6 +75,9 @@ class Operator:
         service: name of the Service that leads to its webhooks.
         environment: of its processes.
         objects: further objects that it needs, made before it starts.
+        manifests: files of the module with such objects.
+        beside: operators that it needs.
+        asks_ray: it asks Ray's dashboards, by their names in the cluster.
         samples: names of the samples that it runs.
     """
 
@@ -90,6 +93,9 @@ class Operator:
     service: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     objects: Callable[[Place], list[dict[str, Any]]] = lambda _: []
+    manifests: tuple[str, ...] = ()
+    beside: tuple["Operator", ...] = ()
+    asks_ray: bool = False
 
 
 def _jobset(place: Place) -> list[str]:
@@ -117,6 +123,14 @@ def _mpi(place: Place) -> list[str]:
     return [f"--kubeConfig={place.kubeconfig}", f"--lock-namespace={place.namespace}"]
 
 
+def _kuberay(place: Place) -> list[str]:
+    return [
+        f"--metrics-addr={_OFF}",
+        f"--health-probe-bind-address=127.0.0.1:{place.health}",
+        "--enable-leader-election=false",
+    ]
+
+
 def _appwrapper_configuration(place: Place) -> list[dict[str, Any]]:
     """The ConfigMap with its configuration."""
     content = {
@@ -138,23 +152,25 @@ def _appwrapper_configuration(place: Place) -> list[dict[str, Any]]:
     ]
 
 
-OPERATORS: Final = (
-    Operator(
-        name="JobSet",
-        module=Module(
-            path="sigs.k8s.io/jobset",
-            version="v0.12.0",
-            sum="h1:YYPuV0px8Ongq/RXmJg6V0w2UC67aiR+rCMD06vhQQQ=",
-        ),
-        programs=(Program(package=".", flags=_jobset),),
-        crds=("config/components/crd/bases/*.yaml",),
-        namespace="jobset-system",
-        account="jobset-controller-manager",
-        webhooks="config/components/webhook/manifests.yaml",
-        pods_with="jobset.sigs.k8s.io/jobset-name",
-        service="jobset-webhook-service",
-        samples=("jobset",),
+_JOBSET: Final = Operator(
+    name="JobSet",
+    module=Module(
+        path="sigs.k8s.io/jobset",
+        version="v0.12.0",
+        sum="h1:YYPuV0px8Ongq/RXmJg6V0w2UC67aiR+rCMD06vhQQQ=",
     ),
+    programs=(Program(package=".", flags=_jobset),),
+    crds=("config/components/crd/bases/*.yaml",),
+    namespace="jobset-system",
+    account="jobset-controller-manager",
+    webhooks="config/components/webhook/manifests.yaml",
+    pods_with="jobset.sigs.k8s.io/jobset-name",
+    service="jobset-webhook-service",
+    samples=("jobset",),
+)
+
+OPERATORS: Final = (
+    _JOBSET,
     Operator(
         name="training-operator",
         module=Module(
@@ -198,11 +214,24 @@ OPERATORS: Final = (
         objects=_appwrapper_configuration,
         samples=("appwrapper",),
     ),
+    Operator(
+        name="KubeRay",
+        module=Module(
+            path="github.com/ray-project/kuberay/ray-operator",
+            version="v1.5.0",
+            sum="h1:KCjCQ7PSsvs9Ke+90CZbbs498nuaIJ/JkXk4vd54EVg=",
+        ),
+        programs=(Program(package=".", flags=_kuberay),),
+        crds=("config/crd/bases/*.yaml",),
+        namespace="ray-system",
+        account="kuberay-operator",
+        asks_ray=True,
+        samples=("raycluster", "rayjob"),
+    ),
 )
 """In the order in which they run."""
 
 REFUSED: Final = {
-    "KubeRay": "github.com/ray-project/kuberay/ray-operator@v1.7.0",
     "LeaderWorkerSet": "sigs.k8s.io/lws@v0.10.0",
     "Volcano": "volcano.sh/volcano@v1.14.2",
 }

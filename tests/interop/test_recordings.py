@@ -12,7 +12,10 @@ from admission.owners.row_owner import RowOwner
 from tests.interop import cases, operators, recordings
 from tests.owners import samples
 
-EVERY = pytest.mark.parametrize("name", [one for o in operators.OPERATORS for one in o.samples])
+NAMES = [one for operator in operators.OPERATORS for one in operator.samples]
+EVERY = pytest.mark.parametrize("name", NAMES)
+WITH_STAND_IN = pytest.mark.parametrize("name", [one for one in NAMES if one != "trainjob"])
+"""The stand-in for Kubeflow's trainer makes JobSets; what it says is that of the JobSet."""
 HELD, STARTS, STOPS, AGAIN, ENDS = "held", "starts", "stops", "starts again", "ends"
 MADE = {"lastTransitionTime", "message"}
 """What a recording does not have, and what tells people more."""
@@ -20,16 +23,20 @@ MADE = {"lastTransitionTime", "message"}
 
 def owners(name: str, step: str) -> Iterator[RowOwner]:
     """The object in the state of each entry of a step, as the controller reads it."""
-    manifest = cases.read(name).manifest
+    sample = cases.read(name)
+    manifest = sample.manifest
     metadata = {**manifest["metadata"], "namespace": "team", "uid": "1", "resourceVersion": "1"}
     for at, status in recordings.of(name).entries:
         if at == step:
-            yield cases.owner({**manifest, "metadata": metadata, "status": status})
+            document = {**manifest, "metadata": metadata, "status": status}
+            yield cases.owner(document, sample.made)
 
 
 @EVERY
 def test_a_row_reads_what_its_operator_says(name: str) -> None:
-    assert not any(one.is_active() or one.finished() for one in owners(name, HELD))
+    *before, waits = owners(name, HELD)
+    assert not waits.is_active()
+    assert not any(one.finished() for one in (*before, waits))
     for step in (STARTS, AGAIN):
         *before, last = owners(name, step)
         assert last.is_active()
@@ -38,21 +45,21 @@ def test_a_row_reads_what_its_operator_says(name: str) -> None:
     *before, stopped = owners(name, STOPS)
     assert not stopped.is_active()
     assert not any(one.finished() for one in (*before, stopped))
-    *_, ended = owners(name, ENDS)
-    assert ended.finished() is not None
-    assert not ended.is_active()
+    if cases.read(name).ends:
+        *_, ended = owners(name, ENDS)
+        assert ended.finished() is not None
+        assert not ended.is_active()
 
 
-@EVERY
+@WITH_STAND_IN
 def test_an_operator_says_all_that_its_stand_in_says(name: str) -> None:
     kind = cases.read(name).manifest["kind"]
     (sample,) = (one for one in samples.ALL if one.row.kind == kind)
     recorded = recordings.of(name)
-    assert sample.ended is not None
     for made, steps in (
         (sample.running, (STARTS, AGAIN)),
         (sample.stopped, (STOPS,)),
-        (sample.ended, (ENDS,)),
+        (sample.ended or {}, (ENDS,)),
     ):
         real = {one for at, said in recorded.entries if at in steps for one in shape(said)}
         assert set(shape(made)) <= real, f"{kind}: {made}"
