@@ -21,11 +21,8 @@ from admission.config.derived import Settings
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, every, every_served
 from admission.kube.apply import Applied, Effect
-from admission.objects import views
+from admission.objects import broken_glass, views
 from admission.owners import integrations
-
-RECORD: Final = "gpu-admission-break-glass"
-"""The ConfigMap that keeps what was taken away."""
 
 NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """The field selector of pods that have not ended."""
@@ -99,7 +96,7 @@ def open_gates(api: Api, settings: Settings, clock: Clock) -> Iterator[Applied]:
     with suppress(errors.AlreadyExistsError):
         apply.settled(partial(api.create, resources.CONFIG_MAPS, config_map, namespace))
     patch = patches.merge(config_map)
-    apply.settled(partial(api.patch, resources.CONFIG_MAPS, RECORD, patch, namespace))
+    apply.settled(partial(api.patch, resources.CONFIG_MAPS, broken_glass.RECORD, patch, namespace))
     yield from apply.delete_all(api, present)
 
 
@@ -108,7 +105,7 @@ def identity(namespace: str) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": RECORD, "namespace": namespace},
+        "metadata": {"name": broken_glass.RECORD, "namespace": namespace},
     }
 
 
@@ -210,7 +207,7 @@ def gates(api: Api, settings: Settings) -> Iterator[Document]:
 
 def _record(api: Api, namespace: str) -> Document | None:
     try:
-        return api.get(resources.CONFIG_MAPS, RECORD, namespace)
+        return api.get(resources.CONFIG_MAPS, broken_glass.RECORD, namespace)
     except errors.NotFoundError:
         return None
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from admission.admin import (
-    break_glass,
     bypass_policies,
     holding,
     manifests,
@@ -27,6 +26,7 @@ from admission.installed import cabundles, serving_certificate
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.kube.resources import Resource
+from admission.objects import broken_glass
 from admission.owners import integrations
 from admission.owners.integrations import Kinds
 from certs import rotation
@@ -160,7 +160,7 @@ def glass(picture: Picture) -> Iterator[DoctorFinding]:
         created = f"; GPU pods created meanwhile: {count}" if count else ""
         yield error(
             "ConfigMap",
-            f"{picture.namespace}/{break_glass.RECORD}",
+            f"{picture.namespace}/{broken_glass.RECORD}",
             f"break-glass is on since {picture.glass.since}: GPU pods run without quota{created}",
             "once webhook and controller run again: gpu-admission break-glass off",
         )

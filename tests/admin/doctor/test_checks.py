@@ -21,6 +21,7 @@ from admission.config.gpu_configuration import GpuConfiguration
 from admission.installed.cabundles import MUTATING_NAME, VALIDATING_NAME
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects import broken_glass
 from admission.reasons import kueue
 from tests.admin.doctor.clusters import NOW, PRODUCT, SYSTEM, Broken, at, issued
 from tests.builders.metadata import make_condition
@@ -138,7 +139,7 @@ def a_failing_webhook_lets_pods_pass(broken: Broken) -> None:
     next(one for one in hooks if one["name"] == "mpod.kb.io")["failurePolicy"] = "Ignore"
 
 
-@fault("break-glass", ERROR, f"{SYSTEM}/{break_glass.RECORD}", "run without quota", "glass off")
+@fault("break-glass", ERROR, f"{SYSTEM}/{broken_glass.RECORD}", "run without quota", "glass off")
 def the_glass_is_broken(broken: Broken) -> None:
     broken.more["glass"] = break_glass.Status(since="2026-03-01T11:00:00Z")
 
@@ -161,7 +162,7 @@ def an_administrator_let_pods_run(broken: Broken) -> None:
 @fault(
     "break-glass",
     ERROR,
-    f"{SYSTEM}/{break_glass.RECORD}",
+    f"{SYSTEM}/{broken_glass.RECORD}",
     "GPU pods created meanwhile: 1",
     "glass off",
 )
