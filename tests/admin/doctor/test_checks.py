@@ -173,6 +173,23 @@ def a_pod_is_created_while_the_glass_is_broken(broken: Broken) -> None:
     )
 
 
+@fault(
+    "break-glass",
+    WARNING,
+    "of the kubeconfig",
+    "created while break-glass was on: 1 (ml/a)",
+    "glass status",
+)
+def a_pod_goes_on_that_was_created_while_the_glass_was_broken(broken: Broken) -> None:
+    created = Passing(kind="Pod", namespace="ml", name="a", gpus={}, is_charged=False)
+    broken.more["glass"] = break_glass.Status(created_meanwhile=(created,))
+
+
+@fault("break-glass", WARNING, f"{SYSTEM}/{broken_glass.TIMES}", "cannot be read", "delete conf")
+def nobody_can_read_when_the_glass_was_broken(broken: Broken) -> None:
+    broken.more["glass"] = break_glass.Status(broken_before=None)
+
+
 @pytest.fixture
 def broken() -> Broken:
     return Broken()
