@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -21,11 +22,9 @@ from admission.config.derived import Settings
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, every, every_served
 from admission.kube.apply import Applied, Effect
-from admission.objects import views
+from admission.objects import broken_glass, views
+from admission.objects.broken_glass import BrokenTime
 from admission.owners import integrations
-
-RECORD: Final = "gpu-admission-break-glass"
-"""The ConfigMap that keeps what was taken away."""
 
 NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """The field selector of pods that have not ended."""
@@ -61,8 +60,10 @@ class Status:
     Attributes:
         since: when the glass was broken, as RFC 3339; empty where it is whole.
         let_run: what an administrator let run, sorted.
-        created_meanwhile: pods with GPUs that were created without admission since the glass is
-            broken, sorted; none where it is whole.
+        created_meanwhile: pods with GPUs that were created without admission while the glass was
+            broken, now or before, and have not ended, sorted.
+        broken_before: when it was broken before, the oldest first; None where that cannot be
+            read.
         reads_all_kinds: whether all kinds of owners could be read.
         taken_away: what is kept until the glass is closed.
     """
@@ -70,6 +71,7 @@ class Status:
     since: str = ""
     let_run: tuple[Passing, ...] = ()
     created_meanwhile: tuple[Passing, ...] = ()
+    broken_before: tuple[BrokenTime, ...] | None = ()
     reads_all_kinds: bool = True
     taken_away: tuple[Document, ...] = ()
 
@@ -99,7 +101,7 @@ def open_gates(api: Api, settings: Settings, clock: Clock) -> Iterator[Applied]:
     with suppress(errors.AlreadyExistsError):
         apply.settled(partial(api.create, resources.CONFIG_MAPS, config_map, namespace))
     patch = patches.merge(config_map)
-    apply.settled(partial(api.patch, resources.CONFIG_MAPS, RECORD, patch, namespace))
+    apply.settled(partial(api.patch, resources.CONFIG_MAPS, broken_glass.RECORD, patch, namespace))
     yield from apply.delete_all(api, present)
 
 
@@ -108,12 +110,14 @@ def identity(namespace: str) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": RECORD, "namespace": namespace},
+        "metadata": {"name": broken_glass.RECORD, "namespace": namespace},
     }
 
 
 def close_gates(api: Api, settings: Settings) -> Iterator[Applied]:
     """Put back what `open_gates` took away; what is there meanwhile stays as it is.
+
+    When the glass was broken is kept: pods of that time go on outside of quota.
 
     Raises:
         BreakGlassError: nothing is kept: the glass is whole.
@@ -122,15 +126,45 @@ def close_gates(api: Api, settings: Settings) -> Iterator[Applied]:
     record = _record(api, settings.namespace)
     if record is None:
         raise BreakGlassError("the glass is not broken: nothing was taken away")
+    whole_since = opened = _created(record)
     for document in json.loads(record["data"][_KEPT]):
         resource, name, namespace = apply.locate(document)
         effect = Effect.CREATED
         try:
-            apply.settled(partial(api.create, resource, document, namespace))
+            gate = apply.settled(partial(api.create, resource, document, namespace))
         except errors.AlreadyExistsError:
             effect = Effect.UNCHANGED
+            gate = api.get(resource, name, namespace)
+        whole_since = max(whole_since, _created(gate))
         yield Applied(kind=resource.kind, namespace=namespace, name=name, effect=effect)
+    _keep_time(api, settings.namespace, BrokenTime(begin=opened, end=whole_since))
     apply.delete(api, identity(settings.namespace))
+
+
+def _created(document: Document) -> datetime:
+    """Return when an object was created, by the API server's own clock: pods bear its time."""
+    return clocks.from_wire(document["metadata"]["creationTimestamp"])
+
+
+def _keep_time(api: Api, namespace: str, time: BrokenTime) -> None:
+    """Add a time to those that are kept; one that began at the same moment is replaced."""
+    before = _broken_before(api, namespace)
+    times = [*(each for each in before or () if each.begin != time.begin), time]
+    config_map = broken_glass.times_document(namespace, times)
+    with suppress(errors.AlreadyExistsError):
+        apply.settled(partial(api.create, resources.CONFIG_MAPS, config_map, namespace))
+    patch = patches.merge(config_map)
+    apply.settled(partial(api.patch, resources.CONFIG_MAPS, broken_glass.TIMES, patch, namespace))
+
+
+def _broken_before(api: Api, namespace: str) -> tuple[BrokenTime, ...] | None:
+    """Return when the glass was broken before; None where what is kept cannot be read."""
+    try:
+        return broken_glass.times(api.get(resources.CONFIG_MAPS, broken_glass.TIMES, namespace))
+    except errors.NotFoundError:
+        return ()
+    except ValueError:  # it must not keep the glass broken, nor anybody from seeing the rest
+        return None
 
 
 def is_broken(api: Api, namespace: str) -> bool:
@@ -157,17 +191,16 @@ def status(api: Api, settings: Settings, listed_pods: Iterable[views.Pod]) -> St
         let_run += passing.let_run_owners(api, integrations.kinds_of(settings))
     except errors.ApiError:  # the rest is worth telling
         reads_all_kinds = False
-    if record is None:
-        return Status(let_run=_sorted(let_run), reads_all_kinds=reads_all_kinds)
-    # The API server's own time: pods bear its time, too.
-    opened = clocks.from_wire(record["metadata"]["creationTimestamp"])
-    created = passing.created_since(listed_pods, opened, settings.managed_namespaces)
+    before = _broken_before(api, settings.namespace)
+    times = [*(before or ()), *([] if record is None else [BrokenTime(begin=_created(record))])]
+    created = passing.created_within(listed_pods, times, settings.managed_namespaces)
     return Status(
-        since=record["data"][_SINCE],
+        since="" if record is None else record["data"][_SINCE],
         let_run=_sorted(let_run),
         created_meanwhile=_sorted(created),
+        broken_before=before,
         reads_all_kinds=reads_all_kinds,
-        taken_away=tuple(json.loads(record["data"][_KEPT])),
+        taken_away=() if record is None else tuple(json.loads(record["data"][_KEPT])),
     )
 
 
@@ -210,7 +243,7 @@ def gates(api: Api, settings: Settings) -> Iterator[Document]:
 
 def _record(api: Api, namespace: str) -> Document | None:
     try:
-        return api.get(resources.CONFIG_MAPS, RECORD, namespace)
+        return api.get(resources.CONFIG_MAPS, broken_glass.RECORD, namespace)
     except errors.NotFoundError:
         return None
 

@@ -1,18 +1,17 @@
 """What passes without quota, or would: what an administrator lets run, and what nobody held."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from admission.admin import outside_quota
-from admission.base import clock as clocks
 from admission.base import names, structs
 from admission.base.errors import InvalidValueError
 from admission.base.namespaces import ManagedNamespaces
 from admission.kube import resources
 from admission.kube.api import Api
-from admission.objects import pods, resource_claim, views
+from admission.objects import broken_glass, pods, resource_claim, views
+from admission.objects.broken_glass import BrokenTime
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Integration
@@ -96,14 +95,14 @@ def let_run_owners(api: Api, kinds: Kinds) -> Iterator[Passing]:
             yield _of_owner(integration, document)
 
 
-def created_since(
-    listed_pods: Iterable[views.Pod], since: datetime, namespaces: ManagedNamespaces
+def created_within(
+    listed_pods: Iterable[views.Pod], times: Sequence[BrokenTime], namespaces: ManagedNamespaces
 ) -> Iterator[Passing]:
     """Yield the pods with GPUs that were created without anybody holding them, and have not ended.
 
     Args:
         listed_pods: all of them.
-        since: the time at or after which they were created.
+        times: in one of which they were created.
         namespaces: which are managed.
     """
     for pod in listed_pods:
@@ -114,16 +113,13 @@ def created_since(
         )
         if is_ours or is_left_out or metadata.annotation(names.OUTSIDE_QUOTA):
             continue
-        if pods.has_ended(pod) or pod_owner.is_gated(pod) or not _is_since(metadata, since):
+        if pods.has_ended(pod) or pod_owner.is_gated(pod):
+            continue
+        if broken_glass.time_of(metadata.creation_timestamp or "", times) is None:
             continue
         passing = _of_pod(pod, is_charged=False)
         if passing.gpus is None or passing.gpus:
             yield passing
-
-
-def _is_since(metadata: views.ObjectMeta, since: datetime) -> bool:
-    created = metadata.creation_timestamp
-    return created is not None and clocks.from_wire(created) >= since
 
 
 def _of_pod(pod: views.Pod, *, is_charged: bool = True) -> Passing:

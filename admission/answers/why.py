@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from admission.answers import (
     borrowing,
+    broken_glass_time,
     cluster,
     estimates,
     flavor_labels,
@@ -225,7 +226,8 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
         is_queued = bool(labels.get(names.QUEUE_LABEL))
         late = "it was created while its namespace was excluded or the webhook was not installed"
         answer = _answer(subject, State.NOT_MANAGED, _not_managed(subject))
-        return replace(answer, notes=(late,) if is_queued else ())
+        outside = broken_glass_time.notes(api, pod)
+        return replace(answer, notes=outside or ((late,) if is_queued else ()))
     workload = _workload_of_pod(api, subject, named)
     if workload is None:
         return _without_workload(api, subject, our_condition)

@@ -438,6 +438,11 @@ LEADER: Final = Gauge(
 PAUSED: Final = Gauge(
     "gpu_admission_paused", "1 while an administrator has paused admission, else 0."
 )
+BREAK_GLASS: Final = Gauge(
+    "gpu_admission_break_glass",
+    "1 while break-glass is on, so that new GPU pods pass without quota, else 0. NaN while that"
+    " cannot be read.",
+)
 REQUESTS_IN_FLIGHT_LIMIT: Final = Gauge(
     "gpu_admission_requests_in_flight_limit",
     "Requests to the API server that may be in flight at once. The limit rises while answers stay"

@@ -16,6 +16,7 @@ from admission.admin.outside_quota import EVERYTHING, Releaser, Selection
 from admission.admin.passing import Passing
 from admission.admin.rendering import Document
 from admission.answers import quota_use
+from admission.base import clock as clocks
 from admission.cli import clusters, confirming, named, options, output, tables
 from admission.cli.install import show
 from admission.config import reading
@@ -23,6 +24,7 @@ from admission.config.derived import Settings
 from admission.kube import errors, resources
 from admission.kube.apply import Applied, Effect
 from admission.kube.client import Client
+from admission.objects import broken_glass
 from admission.owners import integrations
 from admission.run.connection import ApiServerTarget
 
@@ -32,6 +34,7 @@ _ADVICE: Final = (
     "webhook configurations and policies. While the webhook does not answer, begin with: "
     "gpu-admission break-glass on --new-only"
 )
+_BACK: Final = "to bring one back into quota, delete it, so that its owner creates it again"
 _NAMESPACE: Final = frozenset({"namespace", "namespaces", "ns"})
 
 _Command = Callable[..., Any]
@@ -156,7 +159,8 @@ Examples:
 def status(target: ApiServerTarget, config_file: Path | None, form: str) -> None:
     """Say whether new pods pass without quota, what was let run, and what was created meanwhile.
 
-    Pods that were created meanwhile are told as long as the glass is broken.
+    Pods that were created while the glass was broken are told until they end, also when it is
+    whole again.
     """
     with _connected(target, config_file) as (api, settings):
         status_now = glass.status(api, settings, glass.list_pods(api))
@@ -304,6 +308,13 @@ def _document(status_now: glass.Status) -> dict[str, Any]:
     return {
         "since": status_now.since,
         "let_run": [_passing_document(each) for each in status_now.let_run],
+        "broken_before": None
+        if status_now.broken_before is None
+        else [
+            {"from": clocks.to_wire(each.begin), "to": clocks.to_wire(each.end)}
+            for each in status_now.broken_before
+            if each.end is not None
+        ],
         "created_meanwhile": [_passing_document(each) for each in status_now.created_meanwhile],
         "reads_all_kinds": status_now.reads_all_kinds,
         "taken_away": [
@@ -323,8 +334,27 @@ def _tell_passed(status_now: glass.Status) -> None:
     _tell_list("let run outside of quota", status_now.let_run)
     if status_now.since:
         _tell_list("created meanwhile without admission", status_now.created_meanwhile)
+    elif status_now.broken_before:
+        _tell_list(
+            f"created while the glass was broken, last until {_last_end(status_now)}, and going "
+            "on outside of quota",
+            status_now.created_meanwhile,
+        )
+        if status_now.created_meanwhile:
+            click.echo(f"note: {_BACK}")
+    if status_now.broken_before is None:
+        click.echo(
+            f"note: not known what was created before: ConfigMap {broken_glass.TIMES} cannot be "
+            "read"
+        )
     if not status_now.reads_all_kinds:
         click.echo("note: not every kind of owner could be read")
+
+
+def _last_end(status_now: glass.Status) -> str:
+    """Return when the glass became whole for the last time."""
+    ends = [each.end for each in status_now.broken_before or () if each.end is not None]
+    return clocks.to_wire(max(ends))
 
 
 def _tell_going_on(passed: glass.Status) -> None:
@@ -342,8 +372,7 @@ def _tell_going_on(passed: glass.Status) -> None:
         step = clusters.again("kubectl gpu who --limit 0")
         click.echo(
             f"of these {len(outside)} ({_gpus_of(outside)}) go on outside of quota until they "
-            f"end; those on a node are the last rows, without a queue, of: {step}; to bring one "
-            "back into quota, delete it, so that its owner creates it again"
+            f"end; those on a node are the last rows, without a queue, of: {step}; {_BACK}"
         )
 
 

@@ -27,6 +27,7 @@ from admission.run.certificates import Rotation
 from admission.run.contexts import ContextCache
 from admission.run.coresource import CoreSource
 from admission.run.decision_file import DecisionFile
+from admission.run.glass_watch import GlassWatch
 from admission.run.leading import Leadership
 from admission.run.metrics_access import MetricsAccess
 from admission.run.pages import PageServer, Wsgi
@@ -134,6 +135,7 @@ class ControllerThread:
         self._rotation = Rotation(
             api, settings, clock, self._events, leadership.may_write, certificates
         )
+        self._glass = GlassWatch(api, settings.namespace)
         self._thread = threading.Thread(target=self._run, name="core", daemon=True)
         self._pages: list[PageServer] = []
         metrics.set_build_info()
@@ -234,6 +236,7 @@ class ControllerThread:
         if self._paused:
             self._log.warning(PAUSED, resume=_RESUME)
         self._events.start()
+        self._glass.start()
         if self._decisions is not None:
             self._decisions.start()
         if self._traces is not None:
@@ -316,6 +319,7 @@ class ControllerThread:
         """Stop; writes that were sent are finished, others are left to the next start."""
         self._stopping.set()
         self._rotation.stop()
+        self._glass.stop()
         with self._changing:
             view = self._view
             view.ending.set()

@@ -1,5 +1,6 @@
 """What break glass takes away comes back as it was."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from admission.base import names, patches
 from admission.config.derived import Settings
 from admission.installed import cabundles
 from admission.kube import errors, resources
-from admission.objects import crds
+from admission.objects import broken_glass, crds
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import make_job
@@ -175,5 +176,30 @@ def test_what_is_created_while_the_glass_is_broken_is_named_also_while_it_has_no
         ("ml/pending", "", {names.GPU_RESOURCE: 2}),
     ]
     assert not any(each.is_charged for each in created)
+
     list(break_glass.close_gates(store, SETTINGS))
-    assert status(store).created_meanwhile == ()
+    (time,) = status(store).broken_before or ()
+    assert time.has(clock.now())
+    clock.advance(5)
+    store.create(resources.PODS, make_pod("afterwards", limits=two), "ml")
+    assert status(store).created_meanwhile == created, "what goes on is told when it is whole"
+    ended = patches.merge({"status": {"phase": "Failed"}})
+    store.patch(resources.PODS, "bound", ended, "ml", subresource="status")
+    assert [each.label for each in status(store).created_meanwhile] == ["ml/pending"]
+
+
+def test_the_last_times_in_which_the_glass_was_broken_are_kept(
+    documents: list[dict[str, Any]],
+) -> None:
+    clock = FakeClock()
+    store = filled(Store(crds=crds.documents()[:1], clock=clock), documents)
+    begins = []
+    for _ in range(broken_glass.MOST_TIMES + 2):
+        begins.append(clock.now())
+        list(break_glass.open_gates(store, SETTINGS, clock))
+        clock.advance(60)
+        list(break_glass.close_gates(store, SETTINGS))
+        clock.advance(60)
+    times = status(store).broken_before or ()
+    assert [each.begin for each in times] == begins[2:]
+    assert all((each.end or each.begin) - each.begin == timedelta(seconds=60) for each in times)

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from admission.admin import break_glass, installation, outside_quota
+from admission.admin import installation, outside_quota
 from admission.base import names, patches
 from admission.config.derived import Settings
 from admission.kube import apply, errors, resources
 from admission.kube.resources import Resource
-from admission.objects import crds
+from admission.objects import broken_glass, crds
 from admission.owners import integrations
 from admission.sandbox.store import Store
 from tests.builders.jobs import make_job
@@ -77,7 +77,7 @@ def test_recorded_gpu_time_stays_with_the_queues(keep_crds: bool) -> None:
     cluster = Cluster(looks_again=True)
     space = names.SYSTEM_NAMESPACE
     cluster.store.create(resources.NAMESPACES, {"metadata": {"name": space}})
-    for name, labels in (("usage-day", {names.USAGE_LABEL: "day"}), (break_glass.RECORD, {})):
+    for name, labels in (("usage-day", {names.USAGE_LABEL: "day"}), (broken_glass.RECORD, {})):
         metadata = {"name": name, "namespace": space, "labels": labels}
         cluster.store.create(resources.CONFIG_MAPS, {"metadata": metadata}, space)
     cluster.uninstall(keep_crds=keep_crds)

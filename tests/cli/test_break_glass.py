@@ -186,6 +186,15 @@ def test_what_passed_is_told_apart_and_off_says_what_goes_on(
     assert outside.startswith("of these 2 (6 nvidia.com/gpu) go on outside of quota until they en")
     assert "kubectl gpu who --limit 0" in outside
 
+    _, *still = break_glass(kubeconfig, "status").stdout.splitlines()
+    assert still[:4] == passed[:4]
+    assert still[4].startswith("created while the glass was broken, last until 20")
+    assert still[4].endswith("and going on outside of quota: 2 (6 nvidia.com/gpu)")
+    assert still[5:7] == passed[5:7]
+    assert still[7].startswith("note: to bring one back into quota, delete it")
+    (time,) = json.loads(break_glass(kubeconfig, "status", "-o", "json").stdout)["broken_before"]
+    assert time["from"] <= time["to"]
+
 
 def test_gpus_of_a_claim_are_not_said_to_be_none(store: ApplyingStore, kubeconfig: Path) -> None:
     break_glass(kubeconfig, "on", "--new-only")

@@ -178,6 +178,16 @@ CASES: Mapping[str, Case] = {
         calm={_EXPIRY: f"{20 * 86400}x600"},
         labels={"certificate": "serving"},
     ),
+    "GpuAdmissionBreakGlass": Case(
+        cause={
+            'gpu_admission_break_glass{pod="a"}': "1x5 stale",
+            'gpu_admission_break_glass{pod="b"}': "1x600",
+        },
+        calm={
+            'gpu_admission_break_glass{pod="a"}': "0x600",
+            'gpu_admission_break_glass{pod="b"}': "1x12 0x600",
+        },
+    ),
     "GpuAdmissionApiThrottled": Case(
         cause={"gpu_admission_requests_throttled_total": "0+30x600"},
         calm={"gpu_admission_requests_throttled_total": "0+1x600"},

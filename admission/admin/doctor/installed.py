@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from admission.admin import (
-    break_glass,
     bypass_policies,
     holding,
     manifests,
@@ -27,6 +26,7 @@ from admission.installed import cabundles, serving_certificate
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.kube.resources import Resource
+from admission.objects import broken_glass
 from admission.owners import integrations
 from admission.owners.integrations import Kinds
 from certs import rotation
@@ -153,16 +153,32 @@ def _as_installed(picture: Picture) -> Settings:
 
 
 def glass(picture: Picture) -> Iterator[DoctorFinding]:
-    """GPU pods go through queues: break-glass is off, and nothing runs that it let run."""
+    """GPU pods go through queues: break-glass is off, and nothing runs that it let pass."""
     let_run = [each.label for each in picture.glass.let_run]
+    count = len(picture.glass.created_meanwhile)
     if picture.glass.since:
-        count = len(picture.glass.created_meanwhile)
         created = f"; GPU pods created meanwhile: {count}" if count else ""
         yield error(
             "ConfigMap",
-            f"{picture.namespace}/{break_glass.RECORD}",
+            f"{picture.namespace}/{broken_glass.RECORD}",
             f"break-glass is on since {picture.glass.since}: GPU pods run without quota{created}",
             "once webhook and controller run again: gpu-admission break-glass off",
+        )
+    elif count:
+        yield warning(
+            "Cluster",
+            "of the kubeconfig",
+            f"pods run outside of quota that were created while break-glass was on: {count} "
+            f"({shown([each.label for each in picture.glass.created_meanwhile])})",
+            "delete them when it suits, so that their owners create them again in the queue; list "
+            "all: gpu-admission break-glass status",
+        )
+    if picture.glass.broken_before is None:
+        yield warning(
+            "ConfigMap",
+            f"{picture.namespace}/{broken_glass.TIMES}",
+            "cannot be read, so nobody knows which pods were created while break-glass was on",
+            f"kubectl delete configmap {broken_glass.TIMES} -n {picture.namespace}",
         )
     if let_run:
         yield warning(

@@ -23,7 +23,7 @@ from admission.installed import cabundles, serving_certificate
 from admission.kube import errors, resources
 from admission.kube.api import DOCUMENT, PAGE, Api, Document
 from admission.kube.resources import Resource
-from admission.objects import views
+from admission.objects import broken_glass, views
 from admission.objects.workload import Workload
 from certs import rotation
 
@@ -235,7 +235,7 @@ class _Eyes:
             self._miss(pictures.BROKEN_GLASS, error)
             return break_glass.Status()
         except (KeyError, ValueError):
-            record = f"{settings.namespace}/{break_glass.RECORD}"
+            record = f"{settings.namespace}/{broken_glass.RECORD}"
             self.unseen[pictures.BROKEN_GLASS] = f"ConfigMap {record} cannot be read"
             return break_glass.Status()
         for document in glass.taken_away:

@@ -21,6 +21,7 @@ from admission.config.gpu_configuration import GpuConfiguration
 from admission.installed.cabundles import MUTATING_NAME, VALIDATING_NAME
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects import broken_glass
 from admission.reasons import kueue
 from tests.admin.doctor.clusters import NOW, PRODUCT, SYSTEM, Broken, at, issued
 from tests.builders.metadata import make_condition
@@ -138,7 +139,7 @@ def a_failing_webhook_lets_pods_pass(broken: Broken) -> None:
     next(one for one in hooks if one["name"] == "mpod.kb.io")["failurePolicy"] = "Ignore"
 
 
-@fault("break-glass", ERROR, f"{SYSTEM}/{break_glass.RECORD}", "run without quota", "glass off")
+@fault("break-glass", ERROR, f"{SYSTEM}/{broken_glass.RECORD}", "run without quota", "glass off")
 def the_glass_is_broken(broken: Broken) -> None:
     broken.more["glass"] = break_glass.Status(since="2026-03-01T11:00:00Z")
 
@@ -161,7 +162,7 @@ def an_administrator_let_pods_run(broken: Broken) -> None:
 @fault(
     "break-glass",
     ERROR,
-    f"{SYSTEM}/{break_glass.RECORD}",
+    f"{SYSTEM}/{broken_glass.RECORD}",
     "GPU pods created meanwhile: 1",
     "glass off",
 )
@@ -170,6 +171,23 @@ def a_pod_is_created_while_the_glass_is_broken(broken: Broken) -> None:
     broken.more["glass"] = break_glass.Status(
         since="2026-03-01T11:00:00Z", created_meanwhile=(created,)
     )
+
+
+@fault(
+    "break-glass",
+    WARNING,
+    "of the kubeconfig",
+    "created while break-glass was on: 1 (ml/a)",
+    "glass status",
+)
+def a_pod_goes_on_that_was_created_while_the_glass_was_broken(broken: Broken) -> None:
+    created = Passing(kind="Pod", namespace="ml", name="a", gpus={}, is_charged=False)
+    broken.more["glass"] = break_glass.Status(created_meanwhile=(created,))
+
+
+@fault("break-glass", WARNING, f"{SYSTEM}/{broken_glass.TIMES}", "cannot be read", "delete conf")
+def nobody_can_read_when_the_glass_was_broken(broken: Broken) -> None:
+    broken.more["glass"] = break_glass.Status(broken_before=None)
 
 
 @pytest.fixture
