@@ -53,7 +53,7 @@ from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.jobs import Jobs
 from admission.controller.watched_owners.notices import Notices
-from admission.controller.watched_owners.owner_writes import Owners
+from admission.controller.watched_owners.owner_writes import OwnerContext, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.pods import Pods
@@ -277,28 +277,39 @@ class Core:
         )  # fmt: skip
         self._scheduling.lost_hosts.goes_on = self._running.goes_on
         self._scheduling.lost_hosts.told = self._running.told
-        common = (
-            self._workloads, self._configuration, self._events, self._clock, look_at,
-            self._running, self._plans.draft,
+        self._notices = Notices(
+            self._workloads, self._configuration, self._running, self._plans.draft, self._clock,
+            self._fitting, self._state.preemptors_of,
         )  # fmt: skip
-        self._jobs = Jobs(*common)
+        context = OwnerContext(
+            workloads=self._workloads,
+            configuration=self._configuration,
+            events=self._events,
+            clock=self._clock,
+            look_at=look_at,
+            running=self._running,
+            draft=self._plans.draft,
+            notices=self._notices,
+            brake=self._brake,
+        )
+        self._jobs = Jobs(context)
         special: dict[Kind, HeldOwners[Any, Any]] = {batch_job.KIND: self._jobs}
         special_owners: dict[type[Any], type[HeldOwners[Any, Any]]] = {
             spark_application.SparkDocument: SparkApplications,
         }
         special |= {
-            integration.kind: special_owners[integration.document](integration, *common)
+            integration.kind: special_owners[integration.document](integration, context)
             for integration in self._kinds.integrations
             if integration.document in special_owners
         }
         owners_by_kind = {
-            integration.kind: special.get(integration.kind) or HeldOwners(integration, *common)
+            integration.kind: special.get(integration.kind) or HeldOwners(integration, context)
             for integration in self._kinds.integrations
             if integration.kind != pod_owner.KIND
         }
         self._endings = PodEndings(self._inventory, self._clock, self._settings.gpu)
         self._groups = groups = PodGroups(
-            *common, endings=self._endings, claims=self._claims,
+            context, endings=self._endings, claims=self._claims,
             serving=self._kinds.serving, keeps=self._settings.gpu.keep_for_replacement,
             awaits_gates=self._settings.gpu.waits_for_other_gates,
         )  # fmt: skip
@@ -308,7 +319,7 @@ class Core:
             keeps=self._settings.gpu.keep_for_replacement,
         )  # fmt: skip
         self._pods = Pods(
-            *common, tuple(owners_by_kind.values()), self._inventory, self._claims,
+            context, tuple(owners_by_kind.values()), self._inventory, self._claims,
             self._endings, groups, self._rollouts, self._refusals,
             awaits_gates=self._settings.gpu.waits_for_other_gates,
         )  # fmt: skip
@@ -325,12 +336,6 @@ class Core:
             for owner in reversed(self._owners)
             if owner is not groups
         }
-        self._notices = Notices(
-            self._workloads, self._configuration, self._running, self._plans.draft, self._clock,
-            self._fitting, self._state.preemptors_of,
-        )  # fmt: skip
-        for owners in self._owners:
-            owners.notices, owners.brake = self._notices, self._brake
         self._holders = ClaimHolders(
             self._configuration,
             self._running,
