@@ -201,12 +201,9 @@ def of_updates(to: WorkloadTakers) -> RouteTable[WorkloadUpdate]:
             Route("foreign reservations", note_foreign),
             Route("predecessors", to.predecessors.on_update, of=("workload",)),
             Route("claims", to.claims.on_workload_update, of=("workload",)),
-            # A reservation that is seen ends the decision for it, and with it whether it is
-            # foreign; an eviction that is seen ends the preemption that the effects name. What
-            # claims ask for is charged, too.
+            # A reservation is foreign where none is charged yet.
             Route(
-                "quota", to.scheduling.on_update, of=("workload",),
-                after=("effects", "foreign reservations", "claims"),
+                "quota", to.scheduling.on_update, of=("workload",), after=("foreign reservations",)
             ),
             # Pods are charged on their own for what their Workload is not charged for.
             Route("running pods", to.running.recount, of=("key",), after=("quota",)),
