@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from admission.base import clock, metrics
+from admission.base import events as event_texts
 from admission.base.clock import Clock
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
@@ -18,6 +19,7 @@ from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import RequestResult, WritePurpose
 from admission.controller.writing.flow_control import RepeatedEvents
 from admission.kube import resources
+from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
@@ -42,10 +44,24 @@ class EffectRecorder:
         self._accounting = accounting
         self._repeated = RepeatedEvents(events, clock)
         self._clock = clock
+        self._events = events
+        self._is_leading = False
+
+    def lead(self) -> None:
+        """Report from now on."""
+        self._is_leading = True
+        self._accounting.lead()
+
+    def left_out(self, resource: Resource, view: views.Object, problem: str) -> None:
+        """Write an event on an object that is ignored because of a problem."""
+        if self._is_leading:
+            regarding = api_requests.reference(resource, view.metadata)
+            self._events.event(regarding, event_texts.left_out(problem))
 
     def changed(self, old: Workload | None, new: Workload, preemption: Evict | None) -> None:
         """Take a change of a Workload, whoever wrote it; see `Trace.changed`."""
-        self._trace.changed(old, new, preemption)
+        if self._is_leading:
+            self._trace.changed(old, new, preemption)
 
     def done(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take a write that took effect; call before what it changed is seen."""

@@ -54,16 +54,25 @@ class Ask(Protocol):
         ...
 
 
+def _no_deployment(_: WorkloadKey) -> str:
+    return ""
+
+
 class Counting:
     """What is held and for how long, as the core sees it; also in a standby.
 
     Attributes:
         tally: the times.
-        deployment_of: names the Deployment of the pod of a Workload; empty for none.
     """
 
     def __init__(
-        self, state: SchedulerState, workloads: WorkloadIndex, clock: Clock, settings: Settings
+        self,
+        state: SchedulerState,
+        workloads: WorkloadIndex,
+        clock: Clock,
+        settings: Settings,
+        *,
+        deployment_of: Callable[[WorkloadKey], str] = _no_deployment,
     ) -> None:
         """Know nothing yet.
 
@@ -72,6 +81,7 @@ class Counting:
             workloads: say for what they were made.
             clock: source of time.
             settings: say whether anything is recorded, and whether users are.
+            deployment_of: names the Deployment of the pod of a Workload; empty for none.
         """
         self._state = state
         self._workloads = workloads
@@ -80,7 +90,7 @@ class Counting:
         self._has_users = settings.users
         self._has_looked_back = False
         self.tally = UsageTally()
-        self.deployment_of: Callable[[WorkloadKey], str] = _no_deployment
+        self._deployment_of = deployment_of
 
     def update(self, is_synced: Callable[[], bool]) -> None:
         """Take what has changed since the last call; nothing before all was listed once."""
@@ -163,17 +173,13 @@ class Counting:
         if owner is None:
             return RecordedOwner(key.namespace, resources.WORKLOADS.kind, key.name)
         is_pod = (owner.api_version, owner.kind) == _POD
-        made_for = self.deployment_of(key) if is_pod else ""
+        made_for = self._deployment_of(key) if is_pod else ""
         if made_for:
             return RecordedOwner(key.namespace, resources.DEPLOYMENTS.kind, made_for)
         return RecordedOwner(key.namespace, owner.kind, owner.name)
 
     def _now(self) -> int:
         return int(self._clock.now().timestamp())
-
-
-def _no_deployment(_: WorkloadKey) -> str:
-    return ""
 
 
 def _is_gpu(resource: str) -> bool:

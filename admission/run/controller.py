@@ -14,6 +14,8 @@ from admission.base.clock import Clock
 from admission.config.addresses import LOOPBACK, Address
 from admission.config.derived import Settings
 from admission.controller import core
+from admission.controller.assembly import cores
+from admission.controller.assembly.basis import Installation
 from admission.controller.audit import Auditor
 from admission.controller.core import Core, Message
 from admission.controller.journal import Counting, UsageJournal
@@ -160,19 +162,21 @@ class ControllerThread:
         watches = ReflectorSet(self._api, on_update, self._clock, lambda: put(_Reverted()), kinds)
         sender = Sender(self._api, self._clock, ending, may_write)
         writers = WriterPool(sender, put, threads=settings.gpu.controller.writers)
-        decides = Core(
-            state=SchedulerState(settings.scheduling()),
-            writer=writers,
-            events=self._events,
-            clock=self._clock,
-            settings=settings,
-            accounting=KueueMetrics("standalone" if self._leadership.at_once else "follower"),
-            products=settings.gpu.catalogue(),
-            health=settings.gpu.health.policy,
-            namespaces=settings.managed_namespaces,
-            system_namespace=settings.namespace,
-            rules=settings.transformations(),
-        )
+        decides = cores.make(
+            Installation(
+                state=SchedulerState(settings.scheduling()),
+                writer=writers,
+                events=self._events,
+                clock=self._clock,
+                settings=settings,
+                accounting=KueueMetrics("standalone" if self._leadership.at_once else "follower"),
+                products=settings.gpu.catalogue(),
+                health=settings.gpu.health.policy,
+                namespaces=settings.managed_namespaces,
+                system_namespace=settings.namespace,
+                rules=settings.transformations(),
+            )
+        ).core
         auditor = Auditor(
             self._api,
             lambda question: self.ask(question, self._request_seconds),

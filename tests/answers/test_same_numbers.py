@@ -92,7 +92,7 @@ def test_the_dashboard_shows_what_top_shows(seed: int) -> None:
         read = cluster.relate(
             cluster.read(world.store, Wanted(namespace="ml", pods=cluster.RELEASED))
         )
-        shown = quota_use.of_overview(world.core.overview())
+        shown = quota_use.of_overview(world.core.present.overview())
         assert _numbers(shown) == _numbers(quota_use.of(read)), (seed, step, action)
 
 
@@ -114,11 +114,11 @@ def test_local_queues_hold_what_their_status_says() -> None:
             {tuple(p): (n, one.admitted.get(p, 0)) for p, n in one.used.items() if n},
             one.pending,
         )
-        for one in world.core.local_queues()
+        for one in world.core.present.local_queues()
     }
     assert shown == told
     assert shown["serving"][0]
-    assert world.core.holders(ClusterQueueName("serving"))
+    assert world.core.present.holders(ClusterQueueName("serving"))
 
 
 # ----------------------------------------------------------------------------------- sentences
@@ -152,7 +152,7 @@ class Standby(World):
 
 def _told_by(world: World, workload: Workload) -> tuple[str, bool]:
     """What the dashboard of a controller says of a Workload."""
-    (wait,) = world.core.waits((workload.key(),))
+    (wait,) = world.core.present.waits((workload.key(),))
     return waiting_rows.said(wait, workload)
 
 
@@ -195,10 +195,10 @@ def test_pods_events_and_commands_say_the_same_of_what_waits(seed: int) -> None:
 
 def _asked(world: World, queue: str) -> tuple[str, str]:
     """What the dashboard says that the one asks for that waits in a queue, and why it waits."""
-    line = world.core.line(ClusterQueueName(queue))
+    line = world.core.present.line(ClusterQueueName(queue))
     assert line is not None
     (item,) = line.members
-    (wait,) = world.core.waits((item.workload.key,))
+    (wait,) = world.core.present.waits((item.workload.key,))
     view = next(v for v in world.workloads().values() if v.key() == item.workload.key)
     return waiting_rows.asks(item, wait), waiting_rows.said(wait, view)[0]
 

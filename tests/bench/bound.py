@@ -15,6 +15,8 @@ from typing import Any, Final
 from admission.base import names
 from admission.config.derived import Settings
 from admission.controller import core, watched
+from admission.controller.assembly import cores
+from admission.controller.assembly.basis import Installation
 from admission.controller.core import Core
 from admission.controller.queues.workload_metrics import KueueMetrics
 from admission.kube import decoding, resources
@@ -61,8 +63,8 @@ def measure(pods: int) -> dict[str, float]:
         decides.step()
 
     changing = _seconds(change)
-    counting = _seconds(decides.counted)
-    usage = decides.counted().sums[names.ClusterQueueName("gpus")]
+    counting = _seconds(decides.present.counted)
+    usage = decides.present.counted().sums[names.ClusterQueueName("gpus")]
     assert sum(usage.values()) == pods, usage
     return {
         "pods": pods,
@@ -76,14 +78,16 @@ def measure(pods: int) -> dict[str, float]:
 
 def _core() -> Core:
     nobody: Any = _Nobody()
-    made = Core(
-        state=SchedulerState(),
-        writer=nobody,
-        events=nobody,
-        clock=FakeClock(),
-        settings=Settings(),
-        accounting=KueueMetrics(),
-    )
+    made = cores.make(
+        Installation(
+            state=SchedulerState(),
+            writer=nobody,
+            events=nobody,
+            clock=FakeClock(),
+            settings=Settings(),
+            accounting=KueueMetrics(),
+        )
+    ).core
     made.receive(core.LeaderStarted())
     return made
 

@@ -58,7 +58,7 @@ class Audits:
         )
 
     def ask(self, question: Callable[[Reader], Counted]) -> Counted:
-        return question(self.found.core)
+        return question(self.found.core.present)
 
     def wait(self, seconds: float) -> bool:
         self.waited.append(seconds)

@@ -29,13 +29,13 @@ def listed(waiting: int) -> World:
 def test_the_first_decision_is_sent_before_all_workloads_were_looked_at() -> None:
     world = listed(FEW)
     looked_at: Counter[str] = Counter()
-    advance = world.core._advance
+    advance = world.parts.reconciling.advance
 
     def count(key: WorkloadKey) -> None:
         looked_at["a Workload"] += 1
         advance(key)
 
-    world.core._advance = count  # type: ignore[method-assign]
+    world.parts.reconciling.advance = count  # type: ignore[method-assign]
     assert world.core.step() == 0.0
     assert WritePurpose.RESERVE_QUOTA in {request.operation for request in world.queued}
     assert looked_at["a Workload"] < FEW
@@ -59,7 +59,7 @@ def test_readiness_says_what_was_not_taken_in_yet() -> None:
     world = World()
     world.add(make_namespace(), *(make_workload(f"w-{n}", make_pod_set()) for n in range(3)))
     told = []
-    informer = world.core._mirrors[resources.WORKLOADS]
+    informer = world.parts.kinds.informers[resources.WORKLOADS]
     take = informer._put
     informer._put = lambda value: (told.append(world.core.unready()), take(value))  # type: ignore[assignment,func-returns-value]
     for resource, into in WATCHED.items():

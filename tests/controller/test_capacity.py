@@ -541,7 +541,7 @@ def test_a_node_whose_taint_pods_do_not_tolerate_is_no_capacity(kind: str) -> No
     assert status == "False"
     assert "quota promises 8, 4 exist" in message
     assert f"virtual: taint {TAINTS[kind]['key']}:NoSchedule is not tolerated" in message
-    (first, virtual) = made.core.stock()
+    (first, virtual) = made.core.present.stock()
     assert (first.free[GPU], virtual.free.get(GPU, 0)) == (4, 0)
     made.store.patch(resources.NODES, "virtual", patches.merge({"spec": {"taints": None}}))
     made.settle()

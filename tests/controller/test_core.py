@@ -74,14 +74,14 @@ def test_a_foreign_label_on_a_workload_calls_for_no_turn_and_its_version_is_know
     found = world.store.get(resources.WORKLOADS, "train", "ml", into=Workload)
     world.sent.clear()
     world.core.receive(core.WatchMessage(resources.WORKLOADS, Upserted(found)))
-    assert not world.core._has_changed
-    assert world.core._workloads.get(found.key()) is found
+    assert not world.parts.basis.turns.is_called
+    assert world.parts.basis.workloads.get(found.key()) is found
 
     change = patches.merge({"metadata": {"labels": {names.JOB_UID_LABEL: "0"}}})
     world.store.patch(resources.WORKLOADS, "train", change, "ml")
     found = world.store.get(resources.WORKLOADS, "train", "ml", into=Workload)
     world.core.receive(core.WatchMessage(resources.WORKLOADS, Upserted(found)))
-    assert world.core._has_changed
+    assert world.parts.basis.turns.is_called
 
 
 def test_an_admitted_pod_has_selector_and_toleration_of_its_flavor_and_no_finalizer() -> None:

@@ -98,7 +98,7 @@ def test_a_workload_made_again_stays_known_when_the_news_of_the_old_ones_end_com
     new = world.workloads()["train"]
     tell(world, resources.WORKLOADS, end, Upserted(new))
     key = WorkloadKey("ml", new.metadata.name)
-    (known,) = world.core.workloads((key,))
+    (known,) = world.core.present.workloads((key,))
 
     assert new.metadata.uid != old.metadata.uid
     assert known is not None
@@ -126,7 +126,7 @@ def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> 
     new = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=Workload)
     tell(world, resources.WORKLOADS, end, Upserted(new))
     answer(world, write, Result.GONE)
-    (known,) = world.core.workloads((WorkloadKey("ml", "by-hand"),))
+    (known,) = world.core.present.workloads((WorkloadKey("ml", "by-hand"),))
 
     assert known is not None
     assert known.metadata.uid == new.metadata.uid
@@ -244,7 +244,7 @@ def test_a_late_answer_does_not_bring_a_deleted_job_back() -> None:
     assert isinstance(key, WorkloadKey)
 
     assert found.metadata.resource_version != before.metadata.resource_version
-    assert world.core._jobs.index.get(key) is None
+    assert world.parts.owners.jobs.index.get(key) is None
 
 
 class Watching(World):
@@ -366,17 +366,17 @@ def test_a_late_answer_does_not_count_the_gpus_of_a_deleted_pod(running: World) 
     world = running
     pod = world.pod("train")
     document = world.store.get(resources.PODS, "train", "ml", into=views.PodDocument)
-    held = world.core._inventory._capacities
+    held = world.parts.quota.inventory._capacities
     assert held.has_pod(pod.metadata.uid, "n0")
     tell(world, resources.PODS, Deleted(document))
-    world.core._pods.on_update(pod)
+    world.parts.owners.pods.on_update(pod)
 
     assert not held.has_pod(pod.metadata.uid, "n0")
 
 
 def test_a_pod_that_gets_its_label_back_is_looked_after_again(running: World) -> None:
     world = running
-    held = world.core._inventory._capacities
+    held = world.parts.quota.inventory._capacities
     document = world.store.get(resources.PODS, "train", "ml", into=views.PodDocument)
     version = int(document.metadata.resource_version)
     without, again = (
@@ -401,7 +401,7 @@ def test_a_pod_that_was_replaced_while_nobody_looked_holds_no_gpus(running: Worl
     world.settle()
 
     assert world.pod("train").metadata.uid != first
-    assert not world.core._inventory._capacities.has_pod(first, "n0")
+    assert not world.parts.quota.inventory._capacities.has_pod(first, "n0")
 
 
 # --------------------------------------------------------------------------------- lost answers
@@ -412,7 +412,7 @@ def test_a_watch_that_reads_pods_in_part_stands_for_no_answer() -> None:
     world.add_pod("train", gpus=4)
     write = until(world, WritePurpose.EXPLAIN_POD)
     left_out: list[Any] = []
-    world.core._mirrors[resources.PODS].on_left_out = lambda *what: left_out.append(what)
+    world.parts.kinds.informers[resources.PODS].on_left_out = lambda *what: left_out.append(what)
     world._sender.send(write)  # it takes effect, and its answer is late
     bound = world.listed(resources.BOUND_PODS, bound_pod.BoundPodDocument).items
     tell(world, resources.BOUND_PODS, *map(Upserted, bound))
@@ -489,14 +489,14 @@ def test_nothing_is_left_of_pods_that_are_gone(monkeypatch: pytest.MonkeyPatch) 
     world.add_pod("refused")
     world.add_pod("classless", labels={names.PRIORITY_CLASS_LABEL: "none"})
     world.pass_time(5)
-    assert world.core._flow._refusals
-    assert world.core._plans.waiting_for
+    assert world.parts.basis.flow._refusals
+    assert world.parts.basis.plans.waiting_for
     world.delete_pod("refused")
     world.delete_pod("classless")
     world.pass_time(90)
 
-    assert not world.core._flow._refusals
-    assert not world.core._plans.waiting_for
+    assert not world.parts.basis.flow._refusals
+    assert not world.parts.basis.plans.waiting_for
 
 
 def test_nothing_is_left_of_queues_whose_workloads_are_gone() -> None:
@@ -621,4 +621,4 @@ def test_a_pod_whose_release_is_refused_says_so_and_gives_its_quota_back() -> No
     said = world.condition("first")
     assert said is not None
     assert said.status == "True"
-    assert not world.core._refusals._said
+    assert not world.parts.basis.refusals._said

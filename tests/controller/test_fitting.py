@@ -400,7 +400,7 @@ def test_a_new_leader_says_nothing_before_it_knows_what_nodes_have(
     made.pass_time(6)
     successor = made.restarted()
     with monkeypatch.context() as unlisted:
-        unlisted.setattr(successor.core, "_are_nodes_looked_at", lambda: False)
+        unlisted.setattr(successor.parts.surroundings, "are_nodes_looked_at", lambda: False)
         successor.store.delete(resources.NODES, "n0")
         successor.settle()
         successor.pass_time(20)
@@ -412,11 +412,11 @@ def test_a_new_leader_says_nothing_before_it_knows_what_nodes_have(
 
 def test_nodes_are_known_once_what_they_publish_was_listed_and_looked_at() -> None:
     made = world(node("n0", gpu=8))
-    assert made.core._are_nodes_looked_at()
-    made.core._mirrors[resources.RESOURCE_SLICES].forget_sync()
-    assert not made.core._are_nodes_looked_at()
+    assert made.parts.surroundings.are_nodes_looked_at()
+    made.parts.kinds.informers[resources.RESOURCE_SLICES].forget_sync()
+    assert not made.parts.surroundings.are_nodes_looked_at()
     made.settle()
-    assert made.core._are_nodes_looked_at()
+    assert made.parts.surroundings.are_nodes_looked_at()
 
 
 def test_what_a_flavor_says_of_its_nodes_is_put_right_and_wakes_nobody() -> None:

@@ -4,6 +4,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from admission.base.names import WorkloadKey
+from admission.config.gpu_configuration import ControllerSettings
 from admission.controller.writing.api_requests import (
     ApiRequest,
     QueueKey,
@@ -283,7 +284,7 @@ def slow_world(quota: int) -> World:
     world = ready_world(quota=quota)
     world.add(*alike())
     world.observe()
-    flow = world.core._flow
+    flow = world.parts.basis.flow
     exchange(flow, _QUICK, at_once=1)
     exchange(flow, _SLOW, at_once=_ALWAYS)
     world._queue.clear()
@@ -292,18 +293,18 @@ def slow_world(quota: int) -> World:
 
 def test_a_busy_api_server_is_handed_fewer_decisions_and_as_much_of_all_else() -> None:
     world = slow_world(quota=30)
-    evict(world.core._flow)
+    evict(world.parts.basis.flow)
     world._queue.clear()
     turn(world)
     assert reserved(world) == 2
-    assert not world.core._flow.may_decide()
-    assert world.core._flow.may_send()
+    assert not world.parts.basis.flow.may_decide()
+    assert world.parts.basis.flow.may_send()
 
 
 def test_conditions_are_further_between_while_the_api_server_answers_slowly() -> None:
     world = slow_world(quota=_ALWAYS)
     turn(world)
-    world.clock.advance(world.core._settings.gpu.controller.waiting_after.total_seconds())
+    world.clock.advance(ControllerSettings().waiting_after.total_seconds())
     turn(world)
     assert len(texts(world)) == 1
     send_what_tells(world)

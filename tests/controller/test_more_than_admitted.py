@@ -166,6 +166,6 @@ def test_the_audit_agrees() -> None:
         unmanaged=frozenset(),
     )
     should = audit.expected(listed, catalogue.load(), NO_RULES)
-    counted = world.core.counted()
+    counted = world.core.present.counted()
     assert audit.differences(should, counted, counted) == {}
     assert used(world)["cpu"] == 4000

@@ -23,7 +23,7 @@ class Standby(World):
 
 def kept_whole(world: World) -> int:
     """How many pods are kept with all that they say."""
-    return len(world.core._pods.index._whole)
+    return len(world.parts.owners.pods.index._whole)
 
 
 def label(world: World, name: str, **labels: str) -> None:
@@ -107,13 +107,13 @@ def test_nothing_is_left_of_a_workload_whose_end_was_seen_before_the_answer() ->
     world.settle()
     workload = world.workloads()["train"]
     deletion = api_requests.delete_workload(workload)
-    world.core._flow.submit(deletion)
+    world.parts.basis.flow.submit(deletion)
     world._queue.remove(deletion)
     outcome = world._sender.send(deletion)
     world.core.receive(core.WatchMessage(resources.WORKLOADS, Deleted(workload)))
     world.core.receive(outcome)
 
-    assert not world.core._pods._deleted
+    assert not world.parts.owners.pods._deleted
 
 
 def test_a_second_workload_of_a_job_is_told_of_also_after_its_end() -> None:
@@ -157,9 +157,11 @@ def test_an_old_sight_without_the_label_does_not_undo_a_newer_one() -> None:
         labels={},
         resource_version=str(int(pod.metadata.resource_version) - 1),
     )
-    world.core._pods.on_update(msgspec.structs.replace(pod, metadata=older))
+    world.parts.owners.pods.on_update(msgspec.structs.replace(pod, metadata=older))
 
-    assert world.core._subject(next(iter(world.core._workloads))) is not None
+    assert (
+        world.parts.owners.every_kind.subject(next(iter(world.parts.basis.workloads))) is not None
+    )
 
 
 def test_an_answer_from_before_a_list_does_not_bring_a_pod_back() -> None:
@@ -177,4 +179,4 @@ def test_an_answer_from_before_a_list_does_not_bring_a_pod_back() -> None:
         core.WatchMessage(resources.PODS, Upserted(msgspec.structs.replace(pod, metadata=late)))
     )
 
-    assert world.core._pods.index.get(next(iter(world.core._workloads))) is None
+    assert world.parts.owners.pods.index.get(next(iter(world.parts.basis.workloads))) is None

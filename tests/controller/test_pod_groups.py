@@ -876,10 +876,10 @@ def test_nothing_is_left_of_groups_that_are_gone() -> None:
     world.settle()
     remove(world, *pods(world))
     world.settle()
-    groups = world.core._pods.groups
+    groups = world.parts.owners.pods.groups
     index = groups.members
     left = [
-        world.core._plans.waiting_for, groups._marked, groups._deleting, groups._deleted,
+        world.parts.basis.plans.waiting_for, groups._marked, groups._deleting, groups._deleted,
         groups._events._said,
         index._members, index._groups, index._owners, index._documents, index._departed,
     ]  # fmt: skip

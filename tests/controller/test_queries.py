@@ -100,7 +100,7 @@ def _key(workload: Workload) -> WorkloadKey:
 
 def test_a_standby_that_was_never_told_to_lead_knows_the_same_line(world: World) -> None:
     standby = World(world.store, world.clock)
-    standby.core._leading = False
+    standby.core._is_leading = False
     standby.observe()
     assert standby.core.synced
     assert order(ask_line(standby, GPUS)) == order(ask_line(world, GPUS))

@@ -34,7 +34,7 @@ def top(made: World) -> int:
 
 
 def tile(made: World) -> str:
-    use = quota_use.of_overview(made.core.overview())
+    use = quota_use.of_overview(made.core.present.overview())
     tiles = overview_page.tiles(quota_use.total(use, GPU), 0, 0, "", None)
     return next(one.value for one in tiles if one.label == "Held without a node")
 

@@ -15,12 +15,12 @@ from tests.controller.world import World, ready_world
 
 
 def plan_of(world: World, key: WorkloadKey) -> ReconcilePlan:
-    return world.core._reconciler.reconcile(key)
+    return world.parts.reconciling.reconciler.reconcile(key)
 
 
 def key_of_pod(world: World) -> WorkloadKey:
     """Return the key of what is to be looked at first."""
-    (key,) = world.core._queue._others
+    (key,) = world.parts.basis.queue._others
     return key
 
 
@@ -40,7 +40,7 @@ def test_a_pod_is_planned_for_step_by_step() -> None:
         assert world._queue[0] == plan.request
         world.send_one()
         world.observe()
-        world.core._queue.add_decided(world.core._scheduling.run())
+        world.parts.basis.queue.add_decided(world.parts.quota.scheduling.run())
     assert planned == [
         WritePurpose.CREATE_WORKLOAD,
         WritePurpose.RESERVE_QUOTA,
@@ -104,7 +104,7 @@ def test_an_exception_while_a_plan_is_carried_out_concerns_no_other_workload(
     world.add_pod("odd")
     world.observe()
     key = key_of_pod(world)
-    derive = world.core._reconciler.reconcile
+    derive = world.parts.reconciling.reconciler.reconcile
 
     def fail() -> None:
         raise KeyError("odd")
@@ -113,7 +113,7 @@ def test_an_exception_while_a_plan_is_carried_out_concerns_no_other_workload(
         plan = derive(of_key)
         return replace(plan, notes=(Note(fail, ()),)) if of_key == key else plan
 
-    monkeypatch.setattr(world.core._reconciler, "reconcile", plan_with_odd_note)
+    monkeypatch.setattr(world.parts.reconciling.reconciler, "reconcile", plan_with_odd_note)
     world.add_pod("train")
     world.settle()
     assert world.admitted() == {"train"}

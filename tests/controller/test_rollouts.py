@@ -190,7 +190,7 @@ def test_nothing_is_remembered_of_pods_that_are_gone() -> None:
         add(world, f"pod-{turn}", "a1")
         end(world, f"pod-{turn}")
     world.pass_time(3)
-    found = world.core._rollouts
+    found = world.parts.owners.rollouts
     assert (found._pods, found._of, found._keys, found._keeping) == ({}, {}, {}, set())
 
 

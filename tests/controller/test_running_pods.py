@@ -88,9 +88,9 @@ def test_a_pod_whose_workload_cannot_be_taken_in_is_charged_after_a_start(
     def fail(*_: object) -> None:
         raise RuntimeError("an odd object")
 
-    monkeypatch.setattr(again.core._scheduling, "on_update", fail)
+    monkeypatch.setattr(again.parts.quota.scheduling, "on_update", fail)
     again.observe()
-    counted = again.core.counted().sums[names.ClusterQueueName("gpus")]
+    counted = again.core.present.counted().sums[names.ClusterQueueName("gpus")]
     assert sum(counted.values()) == 2
 
 
@@ -191,7 +191,7 @@ def test_a_pod_that_another_label_watches_is_not_forgotten_as_one_watch_ends() -
     """A pod that gets the label ``managed`` back leaves the watch of pods without it."""
     found = made()
     ending(found)
-    pods = found.core._running
+    pods = found.parts.owners.running
     gone = found.pod("first")
     uid = gone.metadata.uid
     assert not pods.on_delete(gone, resources.RELEASED_PODS)
@@ -204,7 +204,7 @@ def test_a_pod_that_another_label_watches_is_not_forgotten_as_one_watch_ends() -
 def test_a_pod_is_forgotten_as_the_watch_that_shows_it_ends() -> None:
     found = made()
     ending(found)
-    pods = found.core._running
+    pods = found.parts.owners.running
     gone = found.pod("first")
     assert pods.on_delete(gone)
     assert not pods.has(gone.metadata.uid)

@@ -182,12 +182,12 @@ def test_req_28_what_is_free_follows_from_the_counters_of_what_is_held():
     )  # fmt: skip
     given(made, "a", "gpu-0-mig-0", "gpu-0-mig-1")
     made.pass_time(6)
-    capacity = made.core._inventory._capacities.capacity("a100")
+    capacity = made.parts.quota.inventory._capacities.capacity("a100")
     assert (capacity.free[GPU], capacity.free[MIG]) == (1, 12)
     assert (capacity.real[GPU], capacity.real[MIG]) == (2, 14)
     assert capacity.free[MEMORY] == (160 - 20) * 2**30
     given(made, "a")
-    assert made.core._inventory._capacities.capacity("a100").free[MIG] == 14
+    assert made.parts.quota.inventory._capacities.capacity("a100").free[MIG] == 14
 
 
 def test_admin_access_holds_nothing():

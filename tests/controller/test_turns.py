@@ -164,10 +164,10 @@ def test_decisions_that_are_never_written_hold_the_next_cycle_for_a_second_only(
     world = undecided_world()
     turn(world)
     assert 0 < (world.core.step() or 0) <= 1
-    decided = len(world.core._scheduling._admits)
+    decided = len(world.parts.quota.scheduling._admits)
     world.clock.advance(1)
     turn(world)
-    assert len(world.core._scheduling._admits) == decided + 1
+    assert len(world.parts.quota.scheduling._admits) == decided + 1
 
 
 def test_a_decision_whose_write_got_no_answer_gives_its_place_to_another() -> None:
@@ -301,7 +301,7 @@ def test_reasons_have_their_turn_while_statuses_take_all_the_room(
     world.add_pod("train")
     world.settle()
     world.clock.advance(5)
-    flow, numbers = world.core._flow, itertools.count()
+    flow, numbers = world.parts.basis.flow, itertools.count()
 
     def send(_room_at: float) -> None:
         while flow.may_report():
@@ -316,13 +316,13 @@ def test_reasons_have_their_turn_while_statuses_take_all_the_room(
                 )
             )
 
-    monkeypatch.setattr(world.core._statuses, "send", send)
+    monkeypatch.setattr(world.parts.statuses, "send", send)
     for _ in range(4):
         turn(world, 1)
-        world.core._flow.complete(
+        world.parts.basis.flow.complete(
             RequestResult(request=world._queue.popleft(), result=Result.DONE)
         )
-        world.core._has_changed = True
+        world.parts.basis.turns.is_called = True
     assert WritePurpose.EXPLAIN_POD in {write.operation for write in world.queued}
 
 
@@ -336,10 +336,10 @@ def test_a_list_tells_of_requests_without_an_answer() -> None:
     world._sender.send(create)
     world._queue.clear()
     world.core.receive(RequestResult(request=create, result=Result.UNKNOWN))
-    assert world.core._flow.unknown == 1
+    assert world.parts.basis.flow.unknown == 1
     listed = world.listed(WORKLOADS, WATCHED[WORKLOADS])
     world.core.receive(core.WatchMessage(WORKLOADS, listed))
-    assert world.core._flow.unknown == 0
+    assert world.parts.basis.flow.unknown == 0
 
 
 def test_a_pod_that_leaves_a_watch_by_label_may_still_be_there() -> None:
@@ -358,8 +358,8 @@ def test_a_pod_that_leaves_a_watch_by_label_may_still_be_there() -> None:
     world._queue.clear()
     world.core.receive(RequestResult(request=start, result=Result.UNKNOWN))
     gone = core.WatchMessage(PODS, Deleted(views.Object(metadata=world.pod("pod").metadata)))
-    world.core._show(gone.resource, gone.change)
-    assert world.core._flow.unknown == 1
+    world.parts.results.show(gone.resource, gone.change)
+    assert world.parts.basis.flow.unknown == 1
 
 
 @pytest.mark.parametrize(

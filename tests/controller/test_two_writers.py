@@ -61,7 +61,7 @@ def beside(world: World, operation: WritePurpose) -> Rival:
 
 def kept(world: World) -> dict[str, int]:
     """How much flow control remembers, by what it is."""
-    members: dict[str, Any] = vars(world.core._flow)
+    members: dict[str, Any] = vars(world.parts.basis.flow)
     return {name: len(one) for name, one in members.items() if hasattr(one, "__len__")}
 
 
@@ -81,7 +81,7 @@ def test_a_queue_status_that_another_program_writes_too_is_written_once_in_an_in
     rival.is_away = True
     world.pass_time(10)
     assert world.status_of("gpus")["admittedWorkloads"] == 1
-    assert not world.core._flow._conflicts
+    assert not world.parts.basis.flow._conflicts
 
 
 @pytest.mark.parametrize("operation", [WritePurpose.RESERVE_QUOTA, WritePurpose.FINISH_WORKLOAD])
@@ -105,7 +105,7 @@ def test_a_workload_that_another_program_writes_each_time_is_tried_ever_more_rar
     world.add_pod("next", gpus=4)
     world.pass_time(12)
     assert "next" in world.admitted()
-    assert not world.core._flow._conflicts
+    assert not world.parts.basis.flow._conflicts
 
 
 def test_a_workload_that_another_program_writes_now_and_then_is_not_held_up() -> None:

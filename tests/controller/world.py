@@ -14,7 +14,8 @@ from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
 from admission.controller import core, watched
-from admission.controller.core import Core
+from admission.controller.assembly import cores
+from admission.controller.assembly.basis import Installation
 from admission.controller.quarantine import Unreadable
 from admission.controller.queues.workload_metrics import KueueMetrics
 from admission.controller.watched_owners import pod_groups
@@ -142,22 +143,25 @@ class World:
         self._sender = Sender(self.store, self.clock, threading.Event())
         self.config = config
         self.state = SchedulerState(config)
-        self.core = Core(
-            state=self.state,
-            writer=self,
-            events=self.events,
-            clock=self.clock,
-            settings=Settings(
-                kueue=kueue or Configuration(),
-                gpu=gpu or GpuConfiguration(max_stops_per_minute=0),
-            ),
-            accounting=KueueMetrics(),
-            products=_PRODUCTS,
-            rules=replace(rules, device_classes=device_classes or {}),
-            namespaces=namespaces,
+        self.parts = cores.make(
+            Installation(
+                state=self.state,
+                writer=self,
+                events=self.events,
+                clock=self.clock,
+                settings=Settings(
+                    kueue=kueue or Configuration(),
+                    gpu=gpu or GpuConfiguration(max_stops_per_minute=0),
+                ),
+                accounting=KueueMetrics(),
+                products=_PRODUCTS,
+                rules=replace(rules, device_classes=device_classes or {}),
+                namespaces=namespaces,
+            )
         )
+        self.core = self.parts.core
         if self.checks_plans:
-            purity.guard(self.core)
+            purity.guard(self.parts)
         if self.leads:
             self.core.receive(core.LeaderStarted())
 

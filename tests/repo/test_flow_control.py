@@ -10,6 +10,8 @@ from tests.repo import tree
 PAGE: Final = tree.ROOT / "docs" / "internals" / "flow-control.md"
 WHOLE: Final = (
     "admission/controller/core.py",
+    "admission/controller/reconciling.py",
+    "admission/controller/surroundings.py",
     "admission/controller/scheduler.py",
     "admission/controller/pending_conditions.py",
     *(

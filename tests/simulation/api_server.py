@@ -345,13 +345,13 @@ class Simulation(World):
         return self.measured
 
     def _note_turn(self) -> None:
-        for key in self.core._scheduling._admits:
+        for key in self.parts.quota.scheduling._admits:
             self._decided.setdefault(key, self._now)
-        marks = self.core._statuses._queue._marks
+        marks = self.parts.statuses._queue._marks
         for queue, mark in marks.items():
             if queue.kind == "ClusterQueue":
                 self._stale.setdefault(queue.name, mark.at)
         for name in list(self._stale):
             lane = QueueKey("ClusterQueue", "", name)
-            if lane not in marks and not self.core._flow.is_busy(lane):
+            if lane not in marks and not self.parts.basis.flow.is_busy(lane):
                 del self._stale[name]  # it said already what it should

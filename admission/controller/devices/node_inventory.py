@@ -71,12 +71,26 @@ class NodeInventory:
     Attributes:
         informers: what watches must be told to, by resource.
         lost_nodes: nodes on which nothing runs any more.
-        on_news: is told of a node that says something new of its devices or its state.
     """
 
     def __init__(
-        self, capacities: CapacityByFlavor, guard: CapacityGuard, clock: Clock, places: NodePlaces
+        self,
+        capacities: CapacityByFlavor,
+        guard: CapacityGuard,
+        clock: Clock,
+        places: NodePlaces,
+        *,
+        on_news: Callable[[], None] = _ignore,
     ) -> None:
+        """Know of no node.
+
+        Args:
+            capacities: GPUs of nodes, by flavor.
+            guard: is told what there is.
+            clock: the present.
+            places: tell of pods that no queue admitted.
+            on_news: is told of a node that says something new of its devices or its state.
+        """
         self._capacities = capacities
         self._guard = guard
         self._clock = clock
@@ -92,7 +106,7 @@ class NodeInventory:
         """ResourceClaims of pods that no queue admitted, by UID."""
         places.on_outside = self._see_outside
         self.lost_nodes = LostNodes()
-        self.on_news: Callable[[], None] = _ignore
+        self._on_news = on_news
         self._publisher = capacitymetrics.Publisher()
         self._published, self._published_version = -_PUBLISH_SECONDS, 0
         self.informers: Mapping[Resource, Informer[Any]] = {
@@ -163,7 +177,7 @@ class NodeInventory:
             for node in self._slice_inventory.set_outside(uid, before, claims):
                 self._set_allocated(node)
         if self._capacities.version != version:
-            self.on_news()
+            self._on_news()
 
     def on_claim_update(self, claim: resource_claim.ResourceClaim) -> None:
         """Take a ResourceClaim, which may have been given GPUs."""
@@ -341,7 +355,7 @@ class NodeInventory:
             view, self._devices.get(name), self._slice_inventory.published(name)
         )
         if self._set_facts(facts, nodes.place_node(view).taints) or is_news:
-            self.on_news()
+            self._on_news()
         self._places.set_node(view, self._capacities.usable(name))
 
     def _set_facts(self, facts: NodeFacts, taints: tuple[Taint, ...]) -> bool:

@@ -1,6 +1,6 @@
 """Owners whose pods another controller creates, which may see late that they were stopped."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -9,17 +9,11 @@ from typing_extensions import override
 
 from admission.base import clock as clocks
 from admission.base import events
-from admission.base.clock import Clock
-from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.plans import PlanDraft
-from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners.index import Subject
-from admission.controller.watched_owners.owner_writes import Decide, Owners
-from admission.controller.watched_owners.running_pods import RunningPods
+from admission.controller.watched_owners.owner_writes import Decide, OwnerContext, Owners
 from admission.controller.watched_owners.secondaries import OwnerOfSecondary, Secondaries
-from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.objects import views
 from admission.owners.framework import Delegates, Document, Integration, Owner, View
@@ -34,28 +28,12 @@ _MAKES: Final = timedelta(seconds=10)
 class HeldOwners(Owners[View, Document]):
     """Owners of one kind that are held as a whole."""
 
-    def __init__(
-        self,
-        integration: Integration[View, Document],
-        workloads: WorkloadIndex,
-        configuration: WatchedConfiguration,
-        events: Events,
-        clock: Clock,
-        look_at: Callable[[Iterable[WorkloadKey]], None],
-        running: RunningPods,
-        draft: PlanDraft,
-    ) -> None:
+    def __init__(self, integration: Integration[View, Document], context: OwnerContext) -> None:
         """Prepare an empty index; see `Owners`.
 
         Args:
             integration: the kind.
-            workloads: all Workloads.
-            configuration: queues, flavors and classes as last seen.
-            events: takes events about the owners.
-            clock: source of time.
-            look_at: is told which Workloads to look at again.
-            running: is told of owners that run, too.
-            draft: of the plan that is being derived.
+            context: what owners of every kind work with.
         """
         self._as_owner, self._as_held = integration.owner, integration.view
         declared = integration.secondary
@@ -64,9 +42,7 @@ class HeldOwners(Owners[View, Document]):
             self._secondaries = Secondaries(declared, integration.kind)
             integration = replace(integration, view=self._view)
         integration = replace(integration, owner=self._owner)
-        super().__init__(
-            integration, workloads, configuration, events, clock, look_at, running, draft
-        )
+        super().__init__(integration, context)
         self._stopped_at: dict[str, datetime] = {}
         """When owners were first seen stopped whose controller may not have seen it, by UID."""
         self._earlier: dict[str, set[WorkloadKey]] = {}

@@ -1,19 +1,12 @@
 """The part that only batch/v1 Jobs need: the Jobs that they control."""
 
-from collections.abc import Callable, Iterable
-
 from typing_extensions import override
 
-from admission.base.clock import Clock
-from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.plans import PlanDraft
-from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners.child_jobs import ChildJobs
 from admission.controller.watched_owners.held import HeldOwners
-from admission.controller.watched_owners.running_pods import RunningPods
-from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.watched_owners.owner_writes import OwnerContext
 from admission.controller.writing.api_requests import ApiRequest, RequestResult
 from admission.kube import resources
 from admission.objects import batch, views
@@ -27,31 +20,17 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
         children: Jobs without a queue that Jobs control.
     """
 
-    def __init__(
-        self,
-        workloads: WorkloadIndex,
-        configuration: WatchedConfiguration,
-        events: Events,
-        clock: Clock,
-        look_at: Callable[[Iterable[WorkloadKey]], None],
-        running: RunningPods,
-        draft: PlanDraft,
-    ) -> None:
+    def __init__(self, context: OwnerContext) -> None:
         """Prepare an empty index; see `Owners`.
 
         Args:
-            workloads: all Workloads.
-            configuration: queues, flavors and classes as last seen.
-            events: takes events about the Jobs.
-            clock: source of time.
-            look_at: is told which Workloads to look at again.
-            running: is told which Jobs run.
-            draft: of the plan that is being derived.
+            context: what owners of every kind work with.
         """
-        super().__init__(
-            batch_job.INTEGRATION, workloads, configuration, events, clock, look_at, running, draft
-        )
-        self.children = ChildJobs(self.index, workloads, configuration, events, look_at, draft)
+        super().__init__(batch_job.INTEGRATION, context)
+        self.children = ChildJobs(
+            self.index, context.workloads, context.configuration, context.events,
+            context.look_at, context.draft,
+        )  # fmt: skip
         children = Informer("Job", self.children.on_update, self.children.on_delete)
         self.informers = {**self.informers, resources.CHILD_JOBS: children}
 

@@ -4,6 +4,7 @@ Source: kueue pkg/controller/jobframework/reconciler.go.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic
 
@@ -67,6 +68,33 @@ def resource_of(kind: Kind) -> Resource:
     return resource or Resource(kind.group, kind.version, kind.plural, kind.name)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerContext:
+    """What owners of every kind work with.
+
+    Attributes:
+        workloads: all Workloads.
+        configuration: queues, flavors and classes as last seen.
+        events: takes events about owners.
+        clock: source of time.
+        look_at: is told which Workloads to look at again.
+        running: is told of owners that run and of their pods.
+        draft: of the plan that is being derived.
+        notices: let what is preempted run on for a while.
+        brake: holds stops back where there are too many.
+    """
+
+    workloads: WorkloadIndex
+    configuration: WatchedConfiguration
+    events: Events
+    clock: Clock
+    look_at: Callable[[Iterable[WorkloadKey]], None]
+    running: RunningPods
+    draft: PlanDraft
+    notices: Notices
+    brake: Brake
+
+
 class Owners(Generic[View, Document]):
     """Owners of one kind.
 
@@ -79,50 +107,33 @@ class Owners(Generic[View, Document]):
         brake: holds stops back where there are too many.
     """
 
-    notices: Notices
-    brake: Brake
-
-    def __init__(
-        self,
-        integration: Integration[View, Document],
-        workloads: WorkloadIndex,
-        configuration: WatchedConfiguration,
-        events: Events,
-        clock: Clock,
-        look_at: Callable[[Iterable[WorkloadKey]], None],
-        running: RunningPods,
-        draft: PlanDraft,
-    ) -> None:
+    def __init__(self, integration: Integration[View, Document], context: OwnerContext) -> None:
         """Prepare an empty index.
 
         Args:
             integration: the kind.
-            workloads: all Workloads.
-            configuration: queues, flavors and classes as last seen.
-            events: takes events about the owners.
-            clock: source of time.
-            look_at: is told which Workloads to look at again.
-            running: the pods of owners that run.
-            draft: of the plan that is being derived.
+            context: what owners of every kind work with.
         """
         kind = integration.kind
         resource = resource_of(kind)
         self.integration = integration
         self.resource = resource
         self._kind = kind
-        self._workloads = workloads
-        self._configuration = configuration
-        self._events = OwnerEvents(events, resource, draft)
-        self._draft = draft
-        self._clock = clock
-        self._look_at = look_at
-        self._running = running
+        self._workloads = context.workloads
+        self._configuration = context.configuration
+        self._events = OwnerEvents(context.events, resource, context.draft)
+        self._draft = context.draft
+        self._clock = context.clock
+        self._look_at = context.look_at
+        self._running = context.running
+        self.notices = context.notices
+        self.brake = context.brake
         self._stopped: set[WorkloadKey] = set()
         """Owners whose deletion was accepted; they may still run for their grace period."""
         self._unmarkable: set[WorkloadKey] = set()
         """Owners on which the server refused to have the reason of their deletion written."""
         self._deleted: dict[WorkloadKey, str] = {}
-        self.index = self._make_index(look_at)
+        self.index = self._make_index(context.look_at)
         self.informers: Mapping[Resource, Informer[Any]] = {
             resource: Informer(resource.kind, self.on_update, self.on_delete)
         }

@@ -22,7 +22,7 @@ from admission.controller.seeing.informers import Informer
 from admission.controller.seeing.object_cache import ObjectCache, version
 from admission.controller.watched_owners import owner_requests, pods_in_doubt
 from admission.controller.watched_owners.index import OwnerIndex, Subject
-from admission.controller.watched_owners.owner_writes import Decide, Owners
+from admission.controller.watched_owners.owner_writes import Decide, OwnerContext, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.serving_groups import ServingGroups
 from admission.controller.workloads import checks, evictions
@@ -286,7 +286,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
 
     def __init__(
         self,
-        *common: Any,
+        context: OwnerContext,
+        *,
         endings: PodEndings,
         claims: Claims,
         serving: Iterable[ServingKind],
@@ -296,7 +297,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         """Prepare an empty index.
 
         Args:
-            *common: as for `Owners`.
+            context: what owners of every kind work with.
             endings: knows whether a pod that is being deleted may still run.
             claims: tells what pods ask for by claim.
             serving: kinds of owners that serve.
@@ -306,8 +307,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
         self._endings = endings
         self._keeps = keeps
         self._awaits_gates = awaits_gates
-        self.serving = ServingGroups(serving, self._on_serving, common[-1])
-        super().__init__(INTEGRATION, *common)
+        self.serving = ServingGroups(serving, self._on_serving, context.draft)
+        super().__init__(INTEGRATION, context)
         self._claims = claims
         self._told_of: dict[str, Event] = {}
         """The last event on a PodGroup or Queue, by UID."""

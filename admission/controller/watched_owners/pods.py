@@ -3,7 +3,7 @@
 Source: kueue pkg/controller/jobs/pod.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -12,30 +12,24 @@ from typing import Any
 from typing_extensions import override
 
 from admission.base import conditions, events, names
-from admission.base.clock import Clock
 from admission.base.conditions import Text
-from admission.base.events import Events
 from admission.base.names import WorkloadKey
 from admission.controller import awaited
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.node_inventory import NodeInventory
-from admission.controller.plans import PlanDraft
-from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.object_cache import version
 from admission.controller.watched_owners import orphans, owner_requests, pods_in_doubt
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
-from admission.controller.watched_owners.owner_writes import Decide, Owners
+from admission.controller.watched_owners.owner_writes import Decide, OwnerContext, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.predecessors import Predecessors
 from admission.controller.watched_owners.rollouts import Rollouts
-from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.watched_owners.spark_applications import SparkApplications
 from admission.controller.watched_owners.unreviewed import Unreviewed
 from admission.controller.workloads import checks, evictions
 from admission.controller.workloads.refusals import Refusals
-from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.objects import gangs, resource_claim, views
@@ -59,13 +53,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
 
     def __init__(
         self,
-        workloads: WorkloadIndex,
-        configuration: WatchedConfiguration,
-        events: Events,
-        clock: Clock,
-        look_at: Callable[[Iterable[WorkloadKey]], None],
-        running: RunningPods,
-        draft: PlanDraft,
+        context: OwnerContext,
         held_kinds: Sequence[HeldOwners[Any, Any]],
         inventory: NodeInventory,
         claims: Claims,
@@ -79,13 +67,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         """Prepare an empty index.
 
         Args:
-            workloads: all Workloads.
-            configuration: queues, flavors and classes as last seen.
-            events: takes events about the pods.
-            clock: source of time.
-            look_at: is told which Workloads to look at again.
-            running: is told of the pods, too.
-            draft: of the plan that is being derived.
+            context: what owners of every kind work with.
             held_kinds: owners that are held as a whole.
             inventory: is told which GPUs the pods hold.
             claims: tells what pods ask for by claim.
@@ -95,11 +77,9 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             refusals: know which pods the API server does not let start.
             awaits_gates: whether a pod waits until other controllers took their gates off.
         """
-        self.predecessors = Predecessors(clock, self._is_leaving)
+        self.predecessors = Predecessors(context.clock, self._is_leaving)
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
-        super().__init__(
-            integration, workloads, configuration, events, clock, look_at, running, draft
-        )
+        super().__init__(integration, context)
         self._held = held_kinds
         self._applications = next(
             (owners for owners in held_kinds if isinstance(owners, SparkApplications)), None

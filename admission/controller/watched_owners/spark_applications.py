@@ -10,17 +10,11 @@ from typing import Final, NamedTuple
 from typing_extensions import override
 
 from admission.base import conditions
-from admission.base.clock import Clock
 from admission.base.conditions import Text
-from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.plans import PlanDraft
-from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
-from admission.controller.watched_owners.owner_writes import Decide
-from admission.controller.watched_owners.running_pods import RunningPods
-from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.watched_owners.owner_writes import Decide, OwnerContext
 from admission.controller.writing.api_requests import ApiRequest
 from admission.objects import views
 from admission.objects.workload import PodSet, Workload
@@ -51,20 +45,10 @@ class SparkApplications(HeldOwners[RowView, SparkDocument]):
     """SparkApplications with a queue, and the pods that wait for them."""
 
     def __init__(
-        self,
-        integration: Integration[RowView, SparkDocument],
-        workloads: WorkloadIndex,
-        configuration: WatchedConfiguration,
-        events: Events,
-        clock: Clock,
-        look_at: Callable[[Iterable[WorkloadKey]], None],
-        running: RunningPods,
-        draft: PlanDraft,
+        self, integration: Integration[RowView, SparkDocument], context: OwnerContext
     ) -> None:
         """Prepare an empty index; see `HeldOwners`."""
-        super().__init__(
-            integration, workloads, configuration, events, clock, look_at, running, draft
-        )
+        super().__init__(integration, context)
         self._keys: dict[_Ident, WorkloadKey] = {}
         """Keys of their Workloads."""
         self._waiting: dict[_Ident, dict[WorkloadKey, None]] = {}
