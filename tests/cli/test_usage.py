@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from typing_extensions import override
 
 from admission.admin import manifests
 from admission.answers import cluster
@@ -405,6 +406,7 @@ def test_of_a_namespace_that_is_read_alone_no_other_one_is_asked_for() -> None:
     asked_for: list[str] = []
 
     class Watched(Store):
+        @override
         def list(self, resource: Any, namespace: str = "", **more: Any) -> Any:
             asked_for.append(namespace)
             return super().list(resource, namespace, **more)

@@ -208,6 +208,28 @@ def test_victims_are_those_of_the_node_where_fewest_have_to_leave():
     assert [(place.node, place.count) for place in result.admitted[0].places] == [("n2", 1)]
 
 
+def test_what_is_borrowed_is_taken_back_before_the_quota_of_others_though_more_have_to_leave():
+    made = cluster(node("n1", 8), node("n2", 8), quota={"a": 8}, cohort="all", reclaim=ANY)
+    made.world.state.set_cluster_queue(
+        cluster_queue("other", cohort="all", groups=[group({"a": {GPU: (8,)}})]), NOW_US
+    )
+    key = LocalQueueKey("default", "other")
+    made.world.state.set_local_queue(
+        model.LocalQueue(key=key, cluster_queue=ClusterQueueName("other")), NOW_US
+    )
+    for name, gpus, queue, host in (
+        ("own", 2, "q", "n2"), ("oldest", 8, "other", "n1"),
+        ("borrows-4", 4, "other", "n2"), ("borrows-2", 2, "other", "n2"),
+    ):  # fmt: skip
+        selector = {"kubernetes.io/hostname": host}
+        made.world.add(asking(name, gpus, queue=queue, selector=selector))
+        assert admitted(made.cycle()) == [name]
+
+    made.world.add(asking("reclaims", 6))
+
+    assert sorted(evicted(made.cycle())) == ["borrows-2", "borrows-4"]
+
+
 def test_the_place_of_a_preemptor_is_kept_until_its_victims_have_left():
     made = cluster(node("n1", 8), node("n2", 8), quota={"a": 64}, within=LOWER)
     made.world.state.set_cluster_queue(

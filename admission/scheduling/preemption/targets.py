@@ -1,8 +1,12 @@
 """Which method chooses victims: classical preemption or fair sharing; see `candidates`."""
 
+from collections import Counter
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
+from admission.base.conditions import PreemptionReason
+from admission.base.names import ClusterQueueName, FlavorResource
+from admission.scheduling import quota
 from admission.scheduling.model import PreemptionPolicy
 from admission.scheduling.preemption import classical, fair
 from admission.scheduling.preemption.candidates import Need, Preemptor, Target
@@ -37,23 +41,56 @@ def _search(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Targe
 def _on_one_node(
     snapshot: Snapshot, preemptor: Preemptor, need: Need, victims: tuple[Target, ...]
 ) -> tuple[Target, ...]:
-    """Return the victims of the node where fewest are needed for one pod, then the cheapest.
+    """Return the victims of the node where one pod costs least, see `_Cost`.
 
     Nodes with most free are looked at. Where they are equal, the order of Kueue decides.
     """
     ledger = snapshot.places.ledger
-    best, victims_of_best = _cost(victims), victims
+    best, victims_of_best = _cost(snapshot, need, victims), victims
     for node in ledger.rooms(need.wants[0].shape).emptiest(MOST_NODES):
         among = frozenset(ledger.workloads_on(node))
         if not among:
             continue
         targets_found = _search(snapshot, preemptor, replace(need, among=among))
-        if targets_found and _cost(targets_found) < best:
-            best, victims_of_best = _cost(targets_found), targets_found
+        if not targets_found:
+            continue
+        cost = _cost(snapshot, need, targets_found)
+        if cost < best:
+            best, victims_of_best = cost, targets_found
     return victims_of_best
 
 
-def _cost(victims: tuple[Target, ...]) -> tuple[int, list[int]]:
-    """Return how many there are, and their priorities, the highest first."""
-    priorities = sorted((target.workload.priority for target in victims), reverse=True)
-    return len(victims), priorities
+class _Cost(NamedTuple):
+    """What is lost by taking victims; compared in the order of the fields.
+
+    Attributes:
+        not_borrowed: how much of the quota of other queues is taken beyond what they borrow, by
+            flavor and resource in their order.
+        victims: how many there are.
+        priorities: of the victims, the highest first.
+    """
+
+    not_borrowed: tuple[int, ...]
+    victims: int
+    priorities: tuple[int, ...]
+
+
+def _cost(snapshot: Snapshot, need: Need, victims: tuple[Target, ...]) -> _Cost:
+    """Return what is lost by taking victims that are still in the snapshot."""
+    taken: dict[ClusterQueueName, Counter[FlavorResource]] = {}
+    for target in victims:
+        if target.reason != PreemptionReason.IN_CLUSTER_QUEUE:
+            of_queue = taken.setdefault(target.workload.cluster_queue, Counter())
+            of_queue.update(target.workload.usage)
+    queues = [(snapshot.queue(name), usage) for name, usage in taken.items()]
+    return _Cost(
+        not_borrowed=tuple(
+            sum(
+                max(0, usage[fr] - max(0, queue.usage.get(fr, 0) - quota.nominal(queue, fr)))
+                for queue, usage in queues
+            )
+            for fr in sorted(need.short)
+        ),
+        victims=len(victims),
+        priorities=tuple(sorted((target.workload.priority for target in victims), reverse=True)),
+    )
