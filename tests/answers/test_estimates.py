@@ -45,7 +45,7 @@ class FromCore(CoreSource):
     """What the dashboard asks the controller for, without its cache."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(lambda question, _: question(world.core))
+        super().__init__(lambda question, _: question(world.core.present))
 
     def pending(self):
         found = zip(QUEUES, self.lines(tuple(map(ClusterQueueName, QUEUES))), strict=True)
