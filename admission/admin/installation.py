@@ -58,6 +58,7 @@ the CRD changes, or after five minutes (operator-framework/operator-controller#1
 UNINSTALLER: Final = "gpu-admission-uninstall"
 """Who holds the Lease during an uninstallation."""
 _POLL_SECONDS: Final = 0.1
+_NO_CONVERSION: Final = {"strategy": "None"}
 
 
 class InstallationError(AdmissionError):
@@ -223,10 +224,10 @@ def definitions(
 
 
 def _apply_pointed(api: Api, documents: Iterable[Document]) -> Iterator[Applied]:
-    """Apply documents that say where a webhook is asked: at a URL or at a Service.
+    """Apply documents that say where a webhook is asked: at a URL, at a Service, or nowhere.
 
-    The API server refuses both at once. What another field manager wrote, such as kubectl, stays
-    if it is not applied, so it is replaced before.
+    The API server refuses two at once. What another field manager wrote, such as kubectl or we
+    when the webhook moved, stays if it is not applied, so it is replaced before.
     """
     for document in documents:
         resource, name, _ = apply.locate(document)
@@ -244,6 +245,8 @@ def _apply_pointed(api: Api, documents: Iterable[Document]) -> Iterator[Applied]
             if name in document_configs
             and ("url" in config) != ("url" in document_configs[name][1])
         ]
+        if resource == resources.CRDS and before and not document_configs:
+            changes = [{"op": "replace", "path": "/spec/conversion", "value": _NO_CONVERSION}]
         if changes:
             version = configuration["metadata"]["resourceVersion"]
             checked = patches.test("/metadata/resourceVersion", version)
@@ -324,6 +327,7 @@ def uninstall(
     *,
     release_pods: bool,
     keep_crds: bool = False,
+    is_dry_run: bool = False,
 ) -> Iterator[Applied]:
     """Remove everything, webhook configurations first, so that nothing waits for a webhook.
 
@@ -339,6 +343,7 @@ def uninstall(
             otherwise they stay pending, and suspended.
         keep_crds: keep queues and Workloads, served in the stored version only, and the records
             of GPU-time with the namespace that they are in.
+        is_dry_run: the cluster stores nothing, see `admission.admin.dry_cluster`.
 
     Raises:
         InstallationError: a CRD is still there after its time.
@@ -352,14 +357,16 @@ def uninstall(
     yield from no_policies(api, settings)
     yield from no_processes(api, settings)
     if release_pods:
-        releaser = Releaser(api, integrations.kinds_of(settings), clock, wait)
+        releaser = Releaser(
+            api, integrations.kinds_of(settings), clock, wait, is_dry_run=is_dry_run
+        )
         yield from releaser.owners()
         yield from releaser.pods()
     for resource in _FINALIZED:
         _restore_metadata(api, resource)
     yield from no_roles(api, settings)
     if keep_crds:
-        yield from apply.apply_all(api, crds.documents())  # nobody converts any more
+        yield from _apply_pointed(api, crds.documents())  # nobody converts any more
     else:
         yield from apply.delete_all(api, reversed(crds.documents()))
         _await_no_crds(api, clock, wait)

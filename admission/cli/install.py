@@ -2,10 +2,12 @@
 
 import json
 import shlex
+import shutil
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -21,6 +23,7 @@ from admission.admin import (
     own_placement,
 )
 from admission.admin.backups import LeftOut
+from admission.admin.dry_cluster import DryCluster
 from admission.admin.installation import RemovalInventory
 from admission.base import names, structs
 from admission.base.namespaces import BYPASS_CHOICES
@@ -42,6 +45,7 @@ from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
 from admission.objects import values, views
 from admission.run.connection import ApiServerTarget
+from certs import files
 
 _ADVICE: Final = (
     "you can run the command again: it does not repeat what is done. Your user needs the right to "
@@ -70,6 +74,14 @@ _MARKS: Final = {
 }
 
 
+_dry_run_option: Final = click.option(
+    "--dry-run",
+    "is_dry_run",
+    is_flag=True,
+    help="Show each object that would be created, changed or deleted, and change nothing.",
+)
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -77,6 +89,7 @@ Examples:
       --cert-dir ./certs
   gpu-admission install --image registry.example.com/gpu-admission:0.2.0 --mode deny
   gpu-admission install --image registry.example.com/gpu-admission:0.2.0 -o json
+  gpu-admission install --dry-run
   gpu-admission install --dashboard
   gpu-admission install --image registry.example.com/gpu-admission:0.2.0 \\
       --while-webhook-down hold
@@ -113,6 +126,7 @@ Examples:
     help="Restore queues and reservations from a file that uninstall --backup wrote, before the "
     "controller decides anything. Objects that exist are not changed.",
 )
+@_dry_run_option
 @output.output_option
 def install(
     target: ApiServerTarget,
@@ -129,6 +143,7 @@ def install(
     visibility: bool | None,
     older_versions: bool | None,
     restore: Path | None,
+    is_dry_run: bool,
     form: str,
 ) -> None:
     """Install gpu-admission in a cluster: CRDs, roles, webhook and controller.
@@ -183,6 +198,9 @@ def install(
             parts=parts,
             take_over=take_over,
         )
+        if is_dry_run:
+            _try_install(api, plan, settings, form)
+            return
         changes = installation.install(
             api, plan, settings, output.clock(), time.sleep, _tell_left_out
         )
@@ -200,6 +218,7 @@ def install(
     epilog="""\b
 Examples:
   gpu-admission uninstall --kubeconfig kubeconfig
+  gpu-admission uninstall --dry-run
   gpu-admission uninstall --yes --backup queues.jsonl
   gpu-admission uninstall --yes --keep-crds
   gpu-admission uninstall --yes --release-pods
@@ -226,6 +245,7 @@ Examples:
     help="Keep the CRDs, and with them all queues and Workloads, and the recorded GPU-time.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@_dry_run_option
 @output.output_option
 def uninstall(
     target: ApiServerTarget,
@@ -234,6 +254,7 @@ def uninstall(
     backup: Path | None,
     keep_crds: bool,
     yes: bool,
+    is_dry_run: bool,
     form: str,
 ) -> None:
     """Remove gpu-admission from a cluster, webhook configurations first.
@@ -255,6 +276,13 @@ def uninstall(
             settings = installed.settings or settings
         inventory = installation.inventory(api, settings)
         _tell_removal(inventory, backup, keep_crds=keep_crds, release_pods=release_pods)
+        if is_dry_run:
+            changes = installation.uninstall(
+                DryCluster(api), settings, output.clock(), time.sleep,
+                release_pods=release_pods, keep_crds=keep_crds, is_dry_run=True,
+            )  # fmt: skip
+            _show_tried(changes, form)
+            return
         _ask(yes=yes)
         if backup is not None:
             count = backups.save(api, backup, output.clock())
@@ -278,6 +306,27 @@ def uninstall(
             f"start what shall run: {_START_JOB}",
             err=True,
         )
+
+
+def _try_install(api: Api, plan: installation.InstallPlan, settings: Settings, form: str) -> None:
+    """Show what an installation would change; certificates are made in a copy of the directory."""
+    with tempfile.TemporaryDirectory() as folder:
+        copies = Path(folder) / "certificates"
+        if plan.certificates.is_dir():
+            shutil.copytree(plan.certificates, copies)
+        changes = installation.install(
+            DryCluster(api), replace(plan, certificates=copies), settings, output.clock(),
+            time.sleep, _tell_left_out,
+        )  # fmt: skip
+        _show_tried(changes, form)
+        if files.read(copies) != files.read(plan.certificates) and plan.webhook_url:
+            click.echo(f"the certificate in {plan.certificates} would be created", err=True)
+
+
+def _show_tried(changes: Iterable[Applied], form: str) -> None:
+    """Show what would change, object by object; what would stay is only counted."""
+    show(changes, form, only_changes=True)
+    click.echo("dry run: nothing was changed; to do it, leave --dry-run out", err=True)
 
 
 def _tell_next(first: Iterable[_Step]) -> None:
@@ -449,7 +498,9 @@ def tell_outside(settings: Settings, configured: Settings) -> None:
     click.echo(f"start the program with a --config file that contains:\n{text}", err=True)
 
 
-def show(changes: Iterable[Applied], form: str, *, by_kind: bool = False) -> None:
+def show(
+    changes: Iterable[Applied], form: str, *, by_kind: bool = False, only_changes: bool = False
+) -> None:
     """Show each change as it happens, then the sum; as JSON all at once.
 
     Args:
@@ -457,6 +508,7 @@ def show(changes: Iterable[Applied], form: str, *, by_kind: bool = False) -> Non
         form: ``text`` or ``json``.
         by_kind: show the same effect on several objects of a kind, one after the other, in a line,
             except for what was there and was changed.
+        only_changes: only count what stays as it is.
     """
     if form == "json":
         output.print_json([asdict(change) | {"effect": change.effect.value} for change in changes])
@@ -466,6 +518,8 @@ def show(changes: Iterable[Applied], form: str, *, by_kind: bool = False) -> Non
     try:
         for change in changes:
             counts[change.effect] += 1
+            if only_changes and change.effect in {Effect.UNCHANGED, Effect.ABSENT}:
+                continue
             if not by_kind or change.effect is Effect.CONFIGURED:
                 _show_alike(alike)
                 _show_alike([change])
