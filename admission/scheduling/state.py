@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from admission.base import causes
-from admission.base.causes import NoFlavor, NoPlace, Shortage
+from admission.base.causes import Capped, NoFlavor, NoPlace, Shortage
 from admission.base.names import (
     ClusterQueueName,
     CohortName,
@@ -1259,13 +1259,29 @@ class SchedulerState:
         The numbers are those of now.
         """
         wait = self._queues.bypassed(key)
-        if wait is None or not wait.shortages:
-            return wait
-        self.forest.refresh()
-        wait_now = explain.as_of_now(wait, self.forest.queues[wait.cluster_queue])
+        if wait is None:
+            return None
+        if wait.shortages:
+            self.forest.refresh()
+            wait_now = explain.as_of_now(wait, self.forest.queues[wait.cluster_queue])
+        else:
+            wait_now = self.with_caps_of_now(wait)
         if wait_now is not wait:
             self._queues.note_result(wait_now)
         return wait_now
+
+    def with_caps_of_now(self, wait: Wait) -> Wait:
+        """Return why a workload waits; where that is a cap, with what is held of it now.
+
+        What others get does not have it tried again, and counts.
+        """
+        item, node = self._queues.get(wait.workload), self.forest.queues.get(wait.cluster_queue)
+        if not isinstance(wait.why, Capped) or item is None or node is None:
+            return wait
+        local = self._local_queues.get(item.workload.queue)
+        limits = caps.of(item.workload, node.spec, local, node.holdings)
+        over = caps.broken_in_every_flavor(limits, item.demands, node.group_of)
+        return wait if over is None or over == wait.why else replace(wait, why=over)
 
     def place(self, key: WorkloadKey) -> tuple[ClusterQueueName, int] | None:
         """Return the queue in which a workload waits, and its place there, from 1; else None."""
