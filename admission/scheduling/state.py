@@ -1340,6 +1340,7 @@ class SchedulerState:
             node,
             self._ledger.tally(key),
             pending=self._queues.pending_of(local.cluster_queue, key),
+            parked=self._queues.parked_of(local.cluster_queue, key),
             blocked=node is not None and bool(self._blocked(node)),
         )
 
@@ -1459,6 +1460,7 @@ class SchedulerState:
         """Return what may have changed since the last call."""
         self.forest.refresh()
         self._look_at_bound()
+        self._queues.note_parked()
         return self._changes.take(shares=self.config.fair_sharing is not None)
 
 
