@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
@@ -210,11 +211,24 @@ class PendingQueue:
         requested: what all of them ask for, by resource.
     """
 
-    def __init__(self, strategy: QueueingStrategy, ranking: Ranking | None = None) -> None:
+    def __init__(
+        self,
+        strategy: QueueingStrategy,
+        ranking: Ranking | None = None,
+        when_parked: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare an empty queue.
+
+        Args:
+            strategy: who may be tried while others wait.
+            ranking: see above.
+            when_parked: is called where `take_parked` may have something to yield.
+        """
         self.strategy = strategy
         self.ranking = ranking
         self.by_local: Counter[LocalQueueKey] = Counter()
         self.parked_by_local: Counter[LocalQueueKey] = Counter()
+        self._when_parked = when_parked
         self._parked_before: dict[LocalQueueKey, int] = {}
         """What `parked_by_local` had when it was taken last, where that was touched since."""
         self.requested: Counter[ResourceName] = Counter()
@@ -409,6 +423,7 @@ class PendingQueue:
             self._count_parked({item.workload.queue: 1}, sign)
 
     def _count_parked(self, counts: Mapping[LocalQueueKey, int], sign: int) -> None:
+        self._when_parked()
         for local, count in counts.items():
             self._parked_before.setdefault(local, self.parked_by_local[local])
             self.parked_by_local[local] += sign * count
@@ -569,6 +584,7 @@ class PendingQueues:
         self._where: dict[WorkloadKey, ClusterQueueName] = {}
         self._busy: dict[ClusterQueueName, None] = {}
         self._moved: dict[ClusterQueueName, None] = {}
+        self._parked_in: dict[ClusterQueueName, None] = {}
         self._backoffs: list[tuple[int, WorkloadKey]] = []
 
     def open(self, spec: ClusterQueue, ranking: Ranking | None, now_us: int) -> None:
@@ -576,7 +592,9 @@ class PendingQueues:
         old = self.queues.get(spec.name)
         if old is not None and (old.strategy, old.ranking) == (spec.queueing_strategy, ranking):
             return
-        new = self.queues[spec.name] = PendingQueue(spec.queueing_strategy, ranking)
+        new = self.queues[spec.name] = PendingQueue(
+            spec.queueing_strategy, ranking, partial(self._parked_in.__setitem__, spec.name, None)
+        )
         for item in list(old.items()) if old is not None else ():
             new.add(item, now_us)
             self._changes.local(item.workload.queue)
@@ -605,10 +623,12 @@ class PendingQueues:
 
     def note_parked(self) -> None:
         """Note of which LocalQueues, and ClusterQueues, more or fewer are parked than before."""
-        for name, queue in self.queues.items():
-            for local in queue.take_parked():
-                self._changes.local(local)
-                self._changes.queue(name)
+        for name in self._parked_in:
+            if (queue := self.queues.get(name)) is not None:
+                for local in queue.take_parked():
+                    self._changes.local(local)
+                    self._changes.queue(name)
+        self._parked_in.clear()
 
     def bypassed(self, key: WorkloadKey) -> Wait | None:
         """Return why a workload is parked because an equal one did not fit; None if it is not."""
