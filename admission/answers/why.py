@@ -198,7 +198,7 @@ def _explained(api: Api, namespace: str, subject: ExplainedObject) -> Answer:
     if subject.resource == resources.LOCAL_QUEUES:
         return _of_local_queue(api, subject)
     if subject.resource == resources.WORKLOADS:
-        return _on_nodes(api, _of_workload(api, subject, subject.document, {}))
+        return _on_nodes(api, _of_workload(api, subject, subject.document, {}), subject.document)
     if subject.resource == resources.PODS:
         return _of_pod(api, subject)
     return _of_owner(api, subject)
@@ -232,6 +232,9 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
     if workload is None:
         return _without_workload(api, subject, our_condition)
     answer = _of_workload(api, subject, workload, our_condition, in_full=in_full)
+    if in_full and answer.reason == Code.PODS_NOT_RUNNING:
+        with suppress(errors.ForbiddenError):
+            answer = _as_pods_say(answer, workload, _started_pods(api, answer))
     node = _node(pod)
     return replace(answer, nodes={node: 1}) if node else answer
 
@@ -381,7 +384,7 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
     )
     workload = _named(api, subject, prebuilt) if prebuilt else _made_for(api, subject)
     if workload is not None:
-        return _on_nodes(api, _of_workload(api, subject, workload, our_condition))
+        return _on_nodes(api, _of_workload(api, subject, workload, our_condition), workload)
     ended = _ended(subject.document)
     if ended is not None:
         return _answer(subject, State.FINISHED, ended)
@@ -404,21 +407,62 @@ def _held_by_themselves(api: Api, subject: ExplainedObject) -> list[Document]:
     return [pod for pod in pods if _controller(pod) == uid]
 
 
-def _on_nodes(api: Api, answer: Answer) -> Answer:
-    """Return the answer with the nodes of the pods that an admitted Workload has started."""
+def _on_nodes(api: Api, answer: Answer, workload: Document) -> Answer:
+    """Return the answer with what the pods say that an admitted Workload has started."""
     if answer.state is not State.ADMITTED:
         return answer
     try:
-        pods = api.list(resources.PODS, answer.namespace, label_selector=cluster.RELEASED).items
+        pods = _started_pods(api, answer)
     except errors.ForbiddenError:
         missing = f"Its nodes are not shown: you may not list pods of {answer.namespace}"
         return replace(answer, missing=(*answer.missing, missing))
-    nodes = Counter(
-        _node(pod)
-        for pod in pods
-        if _is_alive(pod) and _node(pod) and _workload_named(pod) == answer.workload
-    )
-    return replace(answer, nodes=dict(sorted(nodes.items())))
+    nodes = Counter(_node(pod) for pod in pods if _is_alive(pod) and _node(pod))
+    answer = replace(answer, nodes=dict(sorted(nodes.items())))
+    return _as_pods_say(answer, workload, pods)
+
+
+def _started_pods(api: Api, answer: Answer) -> list[Document]:
+    """Return the pods that the Workload of an answer has started.
+
+    Raises:
+        ForbiddenError: the caller may not list pods.
+    """
+    pods = api.list(resources.PODS, answer.namespace, label_selector=cluster.RELEASED).items
+    return [pod for pod in pods if _workload_named(pod) == answer.workload]
+
+
+def _as_pods_say(answer: Answer, workload: Document, pods: Iterable[Document]) -> Answer:
+    """Return the answer with the counts of now: the condition tells them up to a minute late.
+
+    What it says stays where it has the same counts, since it knows more of the nodes; and where
+    no pod names the Workload, as with a slice, whose pods name the first one.
+
+    Args:
+        answer: as the conditions of the Workload tell it.
+        workload: that is admitted.
+        pods: that it has started.
+    """
+    pods = [pod for pod in pods if _is_alive(pod) or _phase(pod) == "Succeeded"]
+    view = _AS_WORKLOAD(workload)
+    if answer.reason != Code.PODS_NOT_RUNNING or not pods or view.replaces() is not None:
+        return answer
+    counts = _counts_of(_admitted_pods(workload), pods)
+    if not counts.is_stuck and reading.says_lost_node(answer.message):
+        return answer
+    if not counts.is_stuck and counts.ready >= counts.asked:
+        text = _runs(workload, answer.cluster_queue, answer.flavors)
+        return _saying(answer, text)
+    counted = sentences.members_not_running(counts._replace(why="")).message.rstrip(".")
+    has_same_counts = answer.message.startswith(counted)
+    says_why = len(answer.message.rstrip(".")) > len(counted)
+    if has_same_counts and (says_why or not counts.why):
+        return answer
+    return _saying(answer, sentences.members_not_running(counts))
+
+
+def _phase(pod: Document) -> str:
+    phase: str = pod.get("status", {}).get("phase") or ""
+    return phase
 
 
 def _workload_named(pod: Document) -> str:
@@ -587,22 +631,41 @@ def _counts(
     alive = [pod for pod in pods if _is_alive(pod)]
     replicas = subject.document.get("spec", {}).get("replicas")
     on_lost = {pod.name for pod in answers if reading.says_lost_node(pod.message)}
-    why = (_condition(pod, "PodScheduled").get("message", "") for pod in alive if not _node(pod))
-    lost = {_node(pod) for pod in alive if pod["metadata"]["name"] in on_lost} - {""}
+    requested = max(len(alive), replicas if isinstance(replicas, int) else 0)
+    return _counts_of(requested, alive, on_lost)
+
+
+def _counts_of(
+    requested: int, pods: Sequence[Document], on_lost: Container[str] = ()
+) -> MemberCounts:
+    """Return how many pods are there, and what keeps the others.
+
+    Args:
+        requested: how many there should be.
+        pods: that are there and have not failed.
+        on_lost: names of those on a node that is not ready.
+    """
+    reasons = Counter(
+        _condition(pod, "PodScheduled").get("message", "") for pod in pods if not _node(pod)
+    )
+    del reasons[""]
+    lost = {_node(pod) for pod in pods if pod["metadata"]["name"] in on_lost} - {""}
     return MemberCounts(
-        asked=max(len(alive), replicas if isinstance(replicas, int) else 0),
-        created=len(alive),
-        scheduled=sum(bool(_node(pod)) for pod in alive),
+        asked=requested,
+        created=len(pods),
+        scheduled=sum(bool(_node(pod)) for pod in pods),
         ready=sum(
-            bool(_true(pod, "Ready")) and pod["metadata"]["name"] not in on_lost for pod in alive
+            _phase(pod) == "Succeeded"
+            or (bool(_true(pod, "Ready")) and pod["metadata"]["name"] not in on_lost)
+            for pod in pods
         ),
-        why=next(filter(None, why), ""),
+        why=min(reasons, key=lambda text: (-reasons[text], text), default=""),
         lost_nodes=tuple(sorted(lost)),
     )
 
 
 def _is_alive(pod: Document) -> bool:
-    has_ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    has_ended = _phase(pod) in {"Succeeded", "Failed"}
     return not has_ended and not pod["metadata"].get("deletionTimestamp")
 
 
@@ -787,6 +850,11 @@ def _of_admitted(
     not_running = reading.not_running(ready.get("reason", ""), ready.get("message", ""))
     if ready.get("status") == "False" and not_running is not None:
         return sentences.pods_not_running(*not_running)
+    return _runs(workload, queue, flavors)
+
+
+def _runs(workload: Document, queue: str, flavors: Mapping[str, str]) -> Text:
+    """Return where a Workload was admitted of whose pods nothing bad is known."""
     if names.MADE_FOR_RUNNING in workload["metadata"].get("annotations", {}):
         return sentences.charged_running(queue)
     pods_held, pods_asked = _pods_held(workload)
@@ -798,15 +866,22 @@ def _pods_held(workload: Document) -> tuple[int, int]:
 
     They differ where fewer were admitted, where pods have ended, and where fewer are wanted now.
     """
-    status = workload.get("status", {})
+    status, pod_sets = workload.get("status", {}), workload.get("spec", {}).get("podSets", ())
+    given_back = sum(part.get("count") or 0 for part in status.get("reclaimablePods") or ())
+    requested = sum(pod_set.get("count") or 0 for pod_set in pod_sets)
+    return max(0, _admitted_pods(workload) - given_back), requested
+
+
+def _admitted_pods(workload: Document) -> int:
+    """Return with how many pods a Workload was admitted, those that have ended included."""
     counts = {
         pod_set.get("name", ""): pod_set.get("count") or 0
         for pod_set in workload.get("spec", {}).get("podSets", ())
     }
-    assigned = (status.get("admission") or {}).get("podSetAssignments", ())
+    admission = workload.get("status", {}).get("admission") or {}
+    assigned = admission.get("podSetAssignments", ())
     admitted = counts | {part["name"]: part["count"] for part in assigned if "count" in part}
-    given_back = sum(part.get("count") or 0 for part in status.get("reclaimablePods") or ())
-    return max(0, sum(admitted.values()) - given_back), sum(counts.values())
+    return sum(admitted.values())
 
 
 def _open_checks(workload: Document) -> list[tuple[str, str]]:

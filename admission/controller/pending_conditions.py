@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from admission.base import clock as clocks
 from admission.base import conditions, logs
 from admission.base.causes import (
+    Capped,
     EvictedBefore,
     GatesCleared,
     NoFlavor,
@@ -295,7 +296,7 @@ class PendingConditionWriter:
         return sentences.place(min(numbers)) if numbers else ""
 
     def _compare_places(self, now: float) -> None:
-        """Look for places that are written and are not those of now, of queues that moved.
+        """Look for places, and uses of caps, that are not as they are written, where queues moved.
 
         A queue is looked through once in a while, however often it moves, and over some turns.
         """
@@ -311,8 +312,11 @@ class PendingConditionWriter:
         for _ in range(min(_PLACES_A_TURN, len(self._comparing))):
             key = self._comparing.popleft()
             wait = self._explainer.latest(key)
-            if wait is not None:
-                self._explainer.drift(key, self._placed(wait)[1], now)
+            if wait is None:
+                continue
+            if isinstance(wait.why, Capped):
+                self._explainer.tell(self._latest(key) or wait, now)
+            self._explainer.drift(key, self._placed(wait)[1], now)
 
     # ------------------------------------------------------------------------------ reasons
 
@@ -328,7 +332,7 @@ class PendingConditionWriter:
         """
         wait = self.judged(key)
         if wait is None or not isinstance(wait.why, NotTried):
-            return None if wait is None else self._with_relief(wait)
+            return None if wait is None else self._with_relief(self._state.with_caps_of_now(wait))
         queue, lacking = self._state.shortages(key)
         return replace(wait, cluster_queue=queue or wait.cluster_queue, shortages=lacking)
 
@@ -355,7 +359,9 @@ class PendingConditionWriter:
         bypassed = self._state.bypassed(key)
         if bypassed is not None:
             return bypassed
-        return self._as_stated(wait) if isinstance(wait.why, NotTried) else wait
+        if isinstance(wait.why, NotTried):
+            return self._as_stated(wait)
+        return self._state.with_caps_of_now(wait)
 
     def _as_stated(self, wait: Wait) -> Wait:
         """Return that nobody has judged a Workload yet, with what it says of itself until then.

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
@@ -131,6 +132,7 @@ class _Class:
     Attributes:
         equivalence: what they have in common.
         members: all members by key, individually parked ones too.
+        unparked: number of members that are not individually parked, per LocalQueue.
         is_parked: none of its members is tried until a retry.
         result: what was last said of a member that did not fit; it holds for all of them.
         untold: members that were never told a result.
@@ -139,6 +141,7 @@ class _Class:
 
     equivalence: Hashable
     members: dict[WorkloadKey, Pending] = field(default_factory=dict)
+    unparked: Counter[LocalQueueKey] = field(default_factory=Counter)
     is_parked: bool = False
     result: Wait | None = None
     untold: dict[WorkloadKey, None] = field(default_factory=dict)
@@ -204,13 +207,30 @@ class PendingQueue:
         ranking: orders LocalQueues before everything else; None when they are all equal. With
             a ranking, members of one class belong to one LocalQueue.
         by_local: number of waiting workloads per LocalQueue.
+        parked_by_local: those of them that are not tried until something changes.
         requested: what all of them ask for, by resource.
     """
 
-    def __init__(self, strategy: QueueingStrategy, ranking: Ranking | None = None) -> None:
+    def __init__(
+        self,
+        strategy: QueueingStrategy,
+        ranking: Ranking | None = None,
+        when_parked: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare an empty queue.
+
+        Args:
+            strategy: who may be tried while others wait.
+            ranking: see above.
+            when_parked: is called where `take_parked` may have something to yield.
+        """
         self.strategy = strategy
         self.ranking = ranking
         self.by_local: Counter[LocalQueueKey] = Counter()
+        self.parked_by_local: Counter[LocalQueueKey] = Counter()
+        self._when_parked = when_parked
+        self._parked_before: dict[LocalQueueKey, int] = {}
+        """What `parked_by_local` had when it was taken last, where that was touched since."""
         self.requested: Counter[ResourceName] = Counter()
         self._items: dict[WorkloadKey, Pending] = {}
         self._orders: dict[LocalQueueKey | None, list[OrderKey]] = {}
@@ -228,10 +248,14 @@ class PendingQueue:
     @property
     def parked_count(self) -> int:
         """Return how many of them are not tried until something changes."""
-        grouped = sum(len(self._classes[key].members) for key in self._parked_classes)
-        return grouped + sum(
-            self._items[key].equivalence not in self._parked_classes for key in self._parked_items
-        )
+        return self.parked_by_local.total()
+
+    def take_parked(self) -> Iterator[LocalQueueKey]:
+        """Yield the LocalQueues of which more, or fewer, are parked than at the last call."""
+        parked_before, self._parked_before = self._parked_before, {}
+        for local, count in parked_before.items():
+            if self.parked_by_local[local] != count:
+                yield local
 
     @property
     def oldest_us(self) -> int | None:
@@ -277,6 +301,7 @@ class PendingQueue:
             self.requested.subtract(demand.requests)
         self._parked_items.pop(key, None)
         group = self._classes[item.equivalence]
+        self._count(group, item, -1)
         del group.members[key]
         group.untold.pop(key, None)
         if not group.members and not group.is_parked:
@@ -346,8 +371,11 @@ class PendingQueue:
         is_of_class = requeue == Requeue.CAPPED or (best_effort and requeue in _OF_CLASS)
         if not is_of_class or not for_equals:
             return ()
-        self._parked_classes[item.equivalence] = None
-        return self._tell(self._classes[item.equivalence], item, result)
+        group = self._classes[item.equivalence]
+        if item.equivalence not in self._parked_classes:
+            self._parked_classes[item.equivalence] = None
+            self._count_parked(group.unparked, 1)
+        return self._tell(group, item, result)
 
     def _tell(self, group: _Class, item: Pending, result: Wait) -> tuple[WorkloadKey, ...]:
         """Parks a class with a result; the members besides ``item`` for which it is news."""
@@ -376,6 +404,7 @@ class PendingQueue:
         self._parked_classes.clear()
         for equivalence in freed:
             self._classes[equivalence].is_parked = False
+            self._count_parked(self._classes[equivalence].unparked, -1)
         for key in list(self._parked_items):
             item = self._items[key]
             ready = item.ready_at_us()
@@ -386,13 +415,32 @@ class PendingQueue:
             self._enter(equivalence)
         return bool(freed)
 
+    def _count(self, group: _Class, item: Pending, sign: int) -> None:
+        """Count a member of a class as it is now (1), or no longer so (-1)."""
+        if not item.parked:
+            group.unparked[item.workload.queue] += sign
+        if item.parked or item.equivalence in self._parked_classes:
+            self._count_parked({item.workload.queue: 1}, sign)
+
+    def _count_parked(self, counts: Mapping[LocalQueueKey, int], sign: int) -> None:
+        self._when_parked()
+        for local, count in counts.items():
+            self._parked_before.setdefault(local, self.parked_by_local[local])
+            self.parked_by_local[local] += sign * count
+
+    def _set_parked(self, item: Pending, *, is_parked: bool) -> None:
+        group = self._classes[item.equivalence]
+        self._count(group, item, -1)
+        item.parked = is_parked
+        self._count(group, item, 1)
+
     def _park(self, item: Pending) -> None:
-        item.parked = True
+        self._set_parked(item, is_parked=True)
         self._parked_items[item.workload.key] = None
         self._classes[item.equivalence].first()  # its entry goes now, not after it was freed
 
     def _unpark(self, item: Pending) -> None:
-        item.parked = False
+        self._set_parked(item, is_parked=False)
         del self._parked_items[item.workload.key]
         self._classes[item.equivalence].enter(item)
 
@@ -508,6 +556,7 @@ class PendingQueue:
         if group is None:
             group = self._classes[item.equivalence] = _Class(item.equivalence)
         group.members[key] = item
+        self._count(group, item, 1)
         if item.parked:
             self._parked_items[key] = None
         else:
@@ -535,6 +584,7 @@ class PendingQueues:
         self._where: dict[WorkloadKey, ClusterQueueName] = {}
         self._busy: dict[ClusterQueueName, None] = {}
         self._moved: dict[ClusterQueueName, None] = {}
+        self._parked_in: dict[ClusterQueueName, None] = {}
         self._backoffs: list[tuple[int, WorkloadKey]] = []
 
     def open(self, spec: ClusterQueue, ranking: Ranking | None, now_us: int) -> None:
@@ -542,9 +592,12 @@ class PendingQueues:
         old = self.queues.get(spec.name)
         if old is not None and (old.strategy, old.ranking) == (spec.queueing_strategy, ranking):
             return
-        new = self.queues[spec.name] = PendingQueue(spec.queueing_strategy, ranking)
+        new = self.queues[spec.name] = PendingQueue(
+            spec.queueing_strategy, ranking, partial(self._parked_in.__setitem__, spec.name, None)
+        )
         for item in list(old.items()) if old is not None else ():
             new.add(item, now_us)
+            self._changes.local(item.workload.queue)
 
     def close(self, name: ClusterQueueName) -> None:
         """Drop the pending queue of a ClusterQueue with its workloads."""
@@ -562,6 +615,20 @@ class PendingQueues:
         """Return how many workloads of a LocalQueue wait in a ClusterQueue."""
         queue = self.queues.get(name)
         return 0 if queue is None else queue.by_local[local]
+
+    def parked_of(self, name: ClusterQueueName, local: LocalQueueKey) -> int:
+        """Return how many of them are not tried until something changes."""
+        queue = self.queues.get(name)
+        return 0 if queue is None else queue.parked_by_local[local]
+
+    def note_parked(self) -> None:
+        """Note of which LocalQueues, and ClusterQueues, more or fewer are parked than before."""
+        for name in self._parked_in:
+            if (queue := self.queues.get(name)) is not None:
+                for local in queue.take_parked():
+                    self._changes.local(local)
+                    self._changes.queue(name)
+        self._parked_in.clear()
 
     def bypassed(self, key: WorkloadKey) -> Wait | None:
         """Return why a workload is parked because an equal one did not fit; None if it is not."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from admission.base import causes
-from admission.base.causes import NoFlavor, NoPlace, Shortage
+from admission.base.causes import Capped, NoFlavor, NoPlace, Shortage
 from admission.base.names import (
     ClusterQueueName,
     CohortName,
@@ -1259,13 +1259,29 @@ class SchedulerState:
         The numbers are those of now.
         """
         wait = self._queues.bypassed(key)
-        if wait is None or not wait.shortages:
-            return wait
-        self.forest.refresh()
-        wait_now = explain.as_of_now(wait, self.forest.queues[wait.cluster_queue])
+        if wait is None:
+            return None
+        if wait.shortages:
+            self.forest.refresh()
+            wait_now = explain.as_of_now(wait, self.forest.queues[wait.cluster_queue])
+        else:
+            wait_now = self.with_caps_of_now(wait)
         if wait_now is not wait:
             self._queues.note_result(wait_now)
         return wait_now
+
+    def with_caps_of_now(self, wait: Wait) -> Wait:
+        """Return why a workload waits; where that is a cap, with what is held of it now.
+
+        What others get does not have it tried again, and counts.
+        """
+        item, node = self._queues.get(wait.workload), self.forest.queues.get(wait.cluster_queue)
+        if not isinstance(wait.why, Capped) or item is None or node is None:
+            return wait
+        local = self._local_queues.get(item.workload.queue)
+        limits = caps.of(item.workload, node.spec, local, node.holdings)
+        over = caps.broken_in_every_flavor(limits, item.demands, node.group_of)
+        return wait if over is None or over == wait.why else replace(wait, why=over)
 
     def place(self, key: WorkloadKey) -> tuple[ClusterQueueName, int] | None:
         """Return the queue in which a workload waits, and its place there, from 1; else None."""
@@ -1324,6 +1340,7 @@ class SchedulerState:
             node,
             self._ledger.tally(key),
             pending=self._queues.pending_of(local.cluster_queue, key),
+            parked=self._queues.parked_of(local.cluster_queue, key),
             blocked=node is not None and bool(self._blocked(node)),
         )
 
@@ -1443,6 +1460,7 @@ class SchedulerState:
         """Return what may have changed since the last call."""
         self.forest.refresh()
         self._look_at_bound()
+        self._queues.note_parked()
         return self._changes.take(shares=self.config.fair_sharing is not None)
 
 

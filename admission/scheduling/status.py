@@ -29,7 +29,7 @@ class QueueReport:
     Attributes:
         active: whether the condition Active is True; ``reason`` and ``message`` are its texts.
         pending: workloads that wait, parked ones included.
-        parked: those of them that are not tried until something changes; ClusterQueues only.
+        parked: those of them that are not tried until something changes.
         active_classes: groups of equal workloads among those that are tried; ClusterQueues only.
         parked_classes: groups of equal workloads among ``parked``; ClusterQueues only.
         oldest_us: since when the one of ``pending`` waits that has waited longest; None where
@@ -128,7 +128,13 @@ def of_cluster_queue(
 
 
 def of_local_queue(
-    local: LocalQueue, node: QueueNode | None, tally: HolderCounts, *, pending: int, blocked: bool
+    local: LocalQueue,
+    node: QueueNode | None,
+    tally: HolderCounts,
+    *,
+    pending: int,
+    parked: int,
+    blocked: bool,
 ) -> QueueReport:
     """Return the status of a LocalQueue whose ClusterQueue may be missing or ``blocked``."""
     stopped = local.stop_policy != StopPolicy.NONE
@@ -141,6 +147,7 @@ def of_local_queue(
         reason=text.reason,
         message=text.message,
         pending=0 if stopped else pending,
+        parked=0 if stopped else parked,
         reserving=tally.reserving,
         admitted=tally.admitted,
         reservation=_laid_out(node, tally.reservation),

@@ -132,3 +132,90 @@ def test_a_job_without_a_queue_whose_pods_hold_quota_says_what_its_pods_say(stor
     assert [part.name for part in answer.parts] == ["pod/night-a"]
     api: Any = WithoutPods(store, "ml")
     assert why.explain(api, "ml", "job.batch/night").reason == "NotManaged"
+
+
+AWAITED = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+
+
+def tell_not_running(store: Store, missing: str) -> None:
+    """Have the Workload say that its pods do not run."""
+    workload = store.get(resources.WORKLOADS, "w", "ml")
+    said = f"Not all pods are ready or succeeded: {missing}"
+    condition = make_condition("PodsReady", "False", "WaitForStart", said)
+    status = {
+        **workload["status"],
+        "conditions": [*workload["status"]["conditions"], condition],
+    }
+    store.replace(resources.WORKLOADS, {**workload, "status": status}, subresource="status")
+
+
+def tell_of_pod(store: Store, name: str, kind: str, status: str, message: str = "") -> None:
+    """Give a pod a condition."""
+    pod = store.get(resources.PODS, name, "ml")
+    told = {"conditions": [make_condition(kind, status, "Because", message)]}
+    store.replace(resources.PODS, {**pod, "status": told}, subresource="status")
+
+
+NOT_CREATED = "0 of 2 pods are created; the events of its owner may say why"
+
+
+@pytest.mark.parametrize("what", ["job.batch/train", "workload/w", "pod/a"])
+def test_pods_that_came_since_the_condition_was_written_are_counted(
+    store: Store, what: str
+) -> None:
+    admit_job(store, 2, 2)
+    tell_not_running(store, NOT_CREATED)
+    start_pod(store, "a", "")
+    start_pod(store, "b", "n1")
+    tell_of_pod(store, "a", "PodScheduled", "False", AWAITED)
+    message = why.explain(store, "ml", what).message
+    assert message == f"Admitted, but 1 of 2 pods are scheduled: {AWAITED}"
+
+
+@pytest.mark.parametrize("what", ["job.batch/train", "workload/w", "pod/a"])
+def test_pods_that_all_became_ready_since_are_admitted(store: Store, what: str) -> None:
+    admit_job(store, 2, 2)
+    tell_not_running(store, NOT_CREATED)
+    start_pod(store, "a", "n1")
+    tell_of_pod(store, "a", "Ready", "True")
+    start_pod(store, "b", "n1", phase="Succeeded")
+    answer = why.explain(store, "ml", what)
+    assert (answer.reason, answer.message) == (
+        "Admitted",
+        "Admitted by ClusterQueue research on a100.",
+    )
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        f"1 of 2 pods are scheduled: a pod asks 2 a100, and no node has as many free; {AWAITED}",
+        "1 of 2 pods are scheduled",
+    ],
+    ids=["it names nodes", "nobody says why"],
+)
+def test_a_condition_with_the_counts_of_now_is_kept(store: Store, missing: str) -> None:
+    admit_job(store, 2, 2)
+    tell_not_running(store, missing)
+    start_pod(store, "a", "")
+    start_pod(store, "b", "n1")
+    message = why.explain(store, "ml", "job.batch/train").message
+    assert message.rstrip(".") == f"Admitted, but {missing}".rstrip(".")
+
+
+def test_a_lost_node_stays_the_reason_while_all_pods_are_on_nodes(store: Store) -> None:
+    admit_job(store, 2, 2)
+    tell_not_running(store, "1 of 2 pods are ready: node n1 is not ready")
+    for name in ("a", "b"):
+        start_pod(store, name, "n1")
+        tell_of_pod(store, name, "Ready", "True")
+    message = why.explain(store, "ml", "job.batch/train").message
+    assert message == "Admitted, but 1 of 2 pods are ready: node n1 is not ready."
+
+
+def test_pods_that_name_no_workload_leave_what_the_condition_says(store: Store) -> None:
+    admit_job(store, 2, 2)
+    tell_not_running(store, NOT_CREATED)
+    start_pod(store, "ended", "n1", phase="Failed")
+    message = why.explain(store, "ml", "job.batch/train").message
+    assert message == f"Admitted, but {NOT_CREATED}."

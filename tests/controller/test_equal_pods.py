@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from admission.base import patches
+from admission.base import names, patches
 from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from tests.builders.queues import make_cluster_queue
@@ -80,3 +80,30 @@ def test_after_a_restart_nothing_is_written_again() -> None:
 
     assert [write.operation for write in again.sent if write.operation in TEXTS] == []
     assert said(again) == before
+
+
+def test_what_is_held_of_a_cap_is_told_anew_as_soon_as_numbers_of_quota_are() -> None:
+    world = ready_world(quota=16)
+    annotations = {names.MAX_PER_USER: f"{names.GPU_RESOURCE}=4"}
+    change = patches.merge({"metadata": {"annotations": annotations}})
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", change)
+    ann = {names.REQUESTER: "ann"}
+    world.add_pod("running", gpus=2, annotations=ann)
+    world.settle()
+    for name in EQUALS:
+        world.add_pod(name, gpus=3, annotations=ann)
+    world.pass_time(3)
+    (message,) = {message for _, message in said(world)["pods"]}
+    assert "hold 2 of at most 4" in message
+
+    world.add_pod("small", gpus=1, annotations=ann)
+    world.pass_time(30)
+
+    assert "small" in world.admitted()
+    told = said(world)
+    for kind in ("pods", "workloads"):
+        (message,) = {message for _, message in told[kind]}
+        assert "hold 3 of at most 4" in message
+    world.sent.clear()
+    world.pass_time(120)
+    assert [write.operation for write in world.sent] == []

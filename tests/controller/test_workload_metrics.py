@@ -99,6 +99,9 @@ def test_gauges_show_who_waits_and_what_is_used() -> None:
     world.pass_time(3)
 
     assert value("pending_workloads", cluster_queue=queue, status="inadmissible") == 1
+    team = {"name": "team-a", "namespace": "ml"}
+    assert value("local_queue_pending_workloads", **team, status="inadmissible") == 1
+    assert value("local_queue_pending_workloads", **team, status="active") == 0
     assert value("admitted_active_workloads", cluster_queue=queue) == 1
     assert value("cluster_queue_status", cluster_queue=queue, status="active") == 1
     amount = {"cohort": "", "cluster_queue": queue, "flavor": "a100", "resource": "nvidia.com/gpu"}

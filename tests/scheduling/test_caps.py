@@ -272,3 +272,39 @@ def test_equal_workloads_of_others_are_not_parked_with_one_that_is_over_its_cap(
     )
 
     assert sorted(all_cycles(made)) == ["ann0", "bob0"]
+
+
+def test_a_newcomer_over_a_cap_is_told_what_is_held_now():
+    made = capped(of("ann", "a1", 2), of("ann", "a2", 3, created=1))
+    all_cycles(made)
+    made.add(of("ann", "a3", 1, created=2))
+    assert all_cycles(made) == ["a3"]
+
+    made.add(of("ann", "a4", 3, created=3))
+    bypassed = made.state.bypassed(WorkloadKey("default", "a4"))
+
+    assert bypassed is not None
+    assert kueue.message(bypassed.why) == (
+        "Waits: you (ann) hold 3 of at most 4 cpu in queue q (max-per-user); asks 3 more"
+    )
+    assert made.state.bypassed(WorkloadKey("default", "a4")) == bypassed
+
+
+def test_one_that_was_tried_is_told_what_is_held_of_its_cap_now():
+    made = capped(of("ann", "a1", 2), of("ann", "a2", 3, created=1))
+    made.cycle()
+    tried = waits(made.cycle())["a2"]
+    made.add(of("ann", "a3", 1, created=2))
+    made.cycle()
+
+    assert "hold 2 of at most 4 cpu" in kueue.message(tried.why)
+    assert "hold 3 of at most 4 cpu" in kueue.message(made.state.with_caps_of_now(tried).why)
+
+
+def test_a_wait_for_quota_is_left_as_it_was_decided():
+    made = capped(of("ann", "a1", 14), of("ann", "a2", 4, created=1), per_user=None)
+    made.cycle()
+    wait = waits(made.cycle())["a2"]
+
+    assert wait.reason == "WaitingForQuota"
+    assert made.state.with_caps_of_now(wait) is wait

@@ -455,3 +455,75 @@ def test_one_at_a_time_waits_for_the_pods_of_the_last():
     change(made, "a", pods_ready=True)
     assert made.state.has_work(NOW_US + SECOND_US)
     assert admitted(made.cycle()) == ["b"]
+
+
+def parked_in(made: World) -> dict[str, int]:
+    """How many of each LocalQueue of two are parked, as its status says."""
+    return {
+        name: made.state.local_queue_status(LocalQueueKey("default", name)).parked
+        for name in ("solo", "beside")
+    }
+
+
+def changed_locals(made: World) -> set[str]:
+    return {local.name for local in made.state.take_changed().local_queues}
+
+
+def of_two_local_queues() -> World:
+    """Equal workloads of two LocalQueues, the first of which was tried in vain."""
+    made = world(
+        cluster_queue("solo", 4),
+        holding("running", "solo", 4),
+        *(waiting(name, "solo", 3, created=at) for at, name in enumerate(("a", "b"))),
+    )
+    beside = LocalQueueKey("default", "beside")
+    made.state.set_local_queue(model.LocalQueue(key=beside, cluster_queue=made.node("solo").name))
+    for at, name in enumerate(("c", "d", "e"), 5):
+        made.add(replace(waiting(name, "solo", 3, created=at), queue=beside))
+    return made
+
+
+def test_parked_workloads_are_counted_by_local_queue():
+    made = of_two_local_queues()
+    assert parked_in(made) == {"solo": 0, "beside": 0}
+
+    made.cycle()
+    assert parked_in(made) == {"solo": 2, "beside": 3}
+
+    made.finish("a", "c")
+    assert parked_in(made) == {"solo": 1, "beside": 2}
+
+    made.add(waiting("f", "solo", 3, created=9), waiting("g", "solo", 2, created=9))
+    assert parked_in(made) == {"solo": 2, "beside": 2}
+
+    made.finish("running")
+    made.cycle()
+    made.cycle()
+    order = {key.name for key in made.state.pending_order(SOLO)}
+    parked_now = order - set(made.active("solo"))
+    assert parked_in(made) == {
+        "solo": len(parked_now & {"b", "f", "g"}), "beside": len(parked_now & {"d", "e"})
+    }  # fmt: skip
+
+
+def test_who_is_parked_with_an_equal_of_another_local_queue_changes_its_own():
+    made = of_two_local_queues()
+    changed_locals(made)
+
+    made.cycle()
+    assert changed_locals(made) == {"solo", "beside"}
+
+    made.cycle()
+    assert changed_locals(made) == set()
+
+
+def test_a_queue_that_gets_another_strategy_counts_who_is_parked_anew():
+    made = of_two_local_queues()
+    made.cycle()
+    changed_locals(made)
+
+    made.state.set_cluster_queue(cluster_queue("solo", 4, strict=True), NOW_US)
+
+    assert {"solo", "beside"} <= changed_locals(made)
+    parked_keys = {key.name for key in made.state.pending_order(SOLO)}
+    assert sum(parked_in(made).values()) == len(parked_keys - set(made.active("solo")))
