@@ -356,6 +356,29 @@ def test_the_guard_of_one_queue_covers_what_it_may_borrow():
     assert made.admitted() == set("abcd")
 
 
+def test_the_guard_follows_a_cohort_into_the_tree_of_another_parent():
+    made = make_world(
+        node("n0", gpu=4),
+        make_cohort("top"),
+        make_cohort("team"),
+        guarded(make_cluster_queue("safe", quota=0, cohortName="top")),
+        make_cluster_queue("gpus", quota=6, cohortName="team"),
+        make_local_queue(),
+        placement="Tell",
+    )
+    move_cohort(made, "team", "top")
+    add(made, *"abcdef")
+    assert made.admitted() == set("abcd")
+    move_cohort(made, "team", None)
+    assert made.admitted() == set("abcdef"), "a promise without the guard is a promise"
+
+
+def move_cohort(made: World, name: str, parent: str | None) -> None:
+    change = patches.merge({"spec": {"parentName": parent}})
+    made.store.patch(resources.COHORTS, name, change)
+    made.settle()
+
+
 def test_promises_of_other_trees_come_before_the_guarded_ones():
     made = make_world(
         node("n0", gpu=4),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from threading import Event
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from admission.base import names, patches, quantity
@@ -15,8 +16,10 @@ from admission.controller.writing.api_requests import WritePurpose
 from admission.controller.writing.writer import Sender
 from admission.kube import resources
 from admission.objects import crds
+from admission.objects.local_queue import LocalQueue
 from admission.sandbox.store import Store
 from admission.scheduling import model
+from admission.scheduling.consumption import Consumption
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import (
     cluster_queue_view,
@@ -428,6 +431,21 @@ def test_past_usage_is_written_with_the_admission_that_causes_it() -> None:
 
     assert past(world)["consumedResources"] == {names.GPU_RESOURCE: "292893218n"}
     assert status_writes(world).count("team-a") == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "nanos"),
+    [("-3", 0), ("-1n", 0), ("0", 0), ("250m", 250_000_000)],
+    ids=["negative", "negative by the least amount", "none", "some"],
+)
+def test_a_negative_past_usage_in_a_status_reads_as_none(written: str, nanos: int) -> None:
+    consumed = {names.GPU_RESOURCE: written}
+    fair = {"consumedResources": consumed, "lastUpdate": "1970-01-01T00:00:01Z"}
+    document = make_local_queue()
+    document["status"] = {"fairSharing": {"admissionFairSharingStatus": fair}}
+    past_usage = queue_status_document.consumption_of(msgspec.convert(document, LocalQueue))
+    resource = names.ResourceName(names.GPU_RESOURCE)
+    assert past_usage == Consumption(consumed={resource: nanos}, updated_us=1_000_000)
 
 
 def test_past_usage_is_written_once_in_a_sampling_interval() -> None:

@@ -56,6 +56,26 @@ def test_a_queue_name_longer_than_any_label_is_told_whole():
     ]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "refused"),
+    [
+        ({}, {"managed": "true"}, False),
+        ({"managed": "true"}, {}, True),
+        ({"managed": "true"}, {"managed": "true"}, True),
+        ({}, {}, True),
+    ],
+    ids=["marked now", "not marked any more", "marked before", "never marked"],
+)
+def test_only_a_pod_that_is_marked_as_managed_now_may_change_its_queue_while_it_runs(
+    before: dict[str, str], after: dict[str, str], refused: bool
+) -> None:
+    """A pod that ran without a Workload gets one and is charged from now on."""
+    old = running(labelled(queue_name="a", **before))
+    errors = validate(running(labelled(queue_name="b", **after)), make_cluster(), old=old)
+    expected = f'{LABELS}[{K}/queue-name]: Invalid value: "b": {pod_cases.IMMUTABLE}'
+    assert errors == ([expected] if refused else [])
+
+
 def test_a_signed_number_of_seconds_is_a_number():
     """As above: no label."""
     assert validate(labelled(max_exec_time_seconds="+7"), make_cluster()) == []

@@ -105,6 +105,37 @@ def test_init_containers_are_rewritten_too_and_others_left_alone():
     assert sorted(json.loads(after["metadata"]["annotations"][ORIGINAL])) == ["check", "main"]
 
 
+@pytest.mark.parametrize(
+    ("member", "policy", "fits"),
+    [
+        ("initContainers", "Always", False),
+        ("initContainers", "", True),
+        ("initContainers", "OnFailure", True),
+        ("containers", "Always", False),
+        ("containers", "", False),
+    ],
+    ids=[
+        "sidecar", "init container", "init container with another policy",
+        "container with a policy", "container",
+    ],
+)  # fmt: skip
+def test_what_runs_beside_a_container_is_added_to_it_and_what_runs_before_is_not(
+    member: str, policy: str, fits: bool
+):
+    cluster = with_queue(
+        {"s": {names.GPU_SLICES: "1", SLICE: "1"}}, flavor_view("s", A100, mig_profile="1g.10gb")
+    )
+    other = {"name": "other", "resources": {"limits": {GPU: "1"}, "requests": {GPU: "1"}}}
+    if policy:
+        other["restartPolicy"] = policy
+    pod = make_pod(gpus=1)
+    pod["spec"].setdefault(member, []).append(other)
+    too_big = f"Too big: asks 2 {names.GPU_SLICES}, flavor s can reach 1."
+    warnings = mutate(pod, cluster).warnings
+    assert any(text.startswith(too_big) for text in warnings) is not fits
+    assert any(text.startswith("Too big") for text in warnings) is not fits
+
+
 def test_the_role_is_that_of_the_rewritten_pod():
     pod = make_pod(gpus=1)
     rewritten = make_pod(requests={SLICE: "1"}, limits={SLICE: "1"})
