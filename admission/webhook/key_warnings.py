@@ -5,7 +5,7 @@ where an annotation is read. A key of Kueue that resembles none that people set 
 may be of a version of Kueue that this program does not serve.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -25,9 +25,8 @@ _LABEL: Final = "label"
 _ANNOTATION: Final = "annotation"
 _OTHER_SORT: Final[Mapping[str, str]] = {_LABEL: _ANNOTATION, _ANNOTATION: _LABEL}
 
-_OWN_KEYS: Final = (
-    names.MIG_PROFILE, names.GPU_MEMORY, names.MINIMUM_RUN_TIME, names.PREEMPTION_NOTICE,
-)  # fmt: skip
+_OF_CONTAINERS: Final = (names.MIG_PROFILE, names.GPU_MEMORY)
+_OWN_KEYS: Final = (*_OF_CONTAINERS, names.MINIMUM_RUN_TIME, names.PREEMPTION_NOTICE)
 _KUEUE_ANNOTATIONS: Final = (
     names.POD_GROUP_TOTAL_COUNT, names.POD_GROUP_FAST_ADMISSION, names.POD_GROUP_SERVING,
     names.RETRIABLE_IN_GROUP, names.ADMISSION_GATED_BY, names.ELASTIC_JOB,
@@ -55,17 +54,36 @@ def without_effect(metadata: Iterable[views.ObjectMeta]) -> tuple[str, ...]:
     """Return a warning for each label and annotation that has no effect; few of many.
 
     Args:
-        metadata: of what is created, and of the templates of its pods, as the user wrote them.
+        metadata: of what is created, then of the templates of its pods, as the user wrote them.
     """
+    created, *templates = metadata
     keys: dict[str, dict[str, None]] = {_LABEL: {}, _ANNOTATION: {}}
-    for metadata_of_one in metadata:
-        keys[_LABEL].update(dict.fromkeys(metadata_of_one.labels or {}))
-        keys[_ANNOTATION].update(dict.fromkeys(metadata_of_one.annotations or {}))
-    return tuple(
-        text
-        for sort in (_LABEL, _ANNOTATION)
-        for text in _of_sort(sort, sorted(keys[sort]), keys[_OTHER_SORT[sort]])
+    for written in (created, *templates):
+        keys[_LABEL].update(dict.fromkeys(written.labels or {}))
+        keys[_ANNOTATION].update(dict.fromkeys(written.annotations or {}))
+    return (
+        *_not_on_pods(created, templates),
+        *(
+            text
+            for sort in (_LABEL, _ANNOTATION)
+            for text in _of_sort(sort, sorted(keys[sort]), keys[_OTHER_SORT[sort]])
+        ),
     )
+
+
+def _not_on_pods(
+    created: views.ObjectMeta, templates: Sequence[views.ObjectMeta]
+) -> Iterator[str]:
+    """Yield a warning for each annotation that only the pods of an owner are asked for."""
+    on_templates = {key for template in templates for key in template.annotations or {}}
+    keys = (
+        key
+        for key in sorted(created.annotations or {})
+        if templates and _is_of_containers(key) and key not in on_templates
+    )
+    for key in islice(keys, _SHOWN):
+        text = f"Without effect: {key} belongs on the pods, so in metadata of the pod template"
+        yield sentences.clipped(text, LONGEST)
 
 
 def outside_queues(
@@ -168,8 +186,13 @@ def _about_kueues(sort: str, keys: Iterable[str], other_keys: Collection[str]) -
 
 
 def _is_of_users(key: str) -> bool:
-    """Return whether people set it on pods; some keys end in the name of a container."""
-    return key in _OWN_KEYS or key.startswith((f"{names.MIG_PROFILE}.", f"{names.GPU_MEMORY}."))
+    """Return whether people set it on pods and owners."""
+    return key in _OWN_KEYS or _is_of_containers(key)
+
+
+def _is_of_containers(key: str) -> bool:
+    """Return whether it says which GPUs a pod gets; it may end in the name of a container."""
+    return key in _OF_CONTAINERS or key.startswith(tuple(f"{each}." for each in _OF_CONTAINERS))
 
 
 def _meant(sort: str, key: str) -> str:

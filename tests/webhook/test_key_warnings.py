@@ -46,6 +46,20 @@ def test_a_key_that_means_nothing_on_a_pod_is_told_with_where_it_belongs(
     assert about_label(f"{OURS}/{key}") == expected
 
 
+@pytest.mark.parametrize("key", ["gpu-memory", "mig-profile", "gpu-memory.main"])
+def test_which_gpus_pods_get_is_told_to_belong_on_the_template_and_not_on_the_owner(
+    key: str,
+) -> None:
+    written = views.ObjectMeta(annotations={f"{OURS}/{key}": "1"})
+    plain = views.ObjectMeta()
+    assert key_warnings.without_effect([written, plain]) == (
+        f"Without effect: {OURS}/{key} belongs on the pods, so in metadata of the pod template",
+    )
+    assert key_warnings.without_effect([written, written]) == ()
+    assert key_warnings.without_effect([plain, written]) == ()
+    assert key_warnings.without_effect([written]) == ()
+
+
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
