@@ -3,7 +3,7 @@
 from typing import Final
 
 from admission.base import names
-from admission.objects import views
+from admission.objects import viewbase, views
 from admission.objects.workload import Workload
 
 UNKNOWN: Final = names.UNKNOWN_REQUESTER
@@ -18,6 +18,14 @@ def owner_of(workload: Workload) -> str:
         return ""
     others_text = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
     return f"{owner.kind} {owner.name}{others_text}"
+
+
+def typed(owner: viewbase.OwnerReference | None) -> str:
+    """Return an owner as kubectl takes it, such as ``job.batch/train``; empty for none."""
+    if owner is None:
+        return ""
+    group, separator, _ = owner.api_version.rpartition("/")
+    return f"{owner.kind.lower()}{separator and f'.{group}'}/{owner.name}"
 
 
 def requester_of(metadata: views.ObjectMeta) -> str:
