@@ -198,11 +198,8 @@ def test_nothing_is_remembered_of_a_pod_that_goes_before_its_workload_ends() -> 
     world = ready_world(quota=2)
     deploy(world, 0)
     add(world, "pod", "a1")
-    rollouts, uid = (
-        world.core._rollouts,
-        world.store.get(resources.PODS, "pod", "ml")["metadata"]["uid"],
-    )
-    rollouts.on_delete(uid)
+    rollouts = world.core._rollouts
+    rollouts.on_delete(world.store.get(resources.PODS, "pod", "ml")["metadata"]["uid"])
     assert rollouts._pods, "its Workload is charged still"
     world.store.delete(resources.WORKLOADS, world.workloads()["pod"].metadata.name, "ml")
     world.delete_pod("pod")
