@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from admission.base import names, patches
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
+from admission.objects import views
 from admission.objects.workload import WorkloadSpec
 from tests.builders.cluster import make_core_class
 from tests.builders.queues import make_class, make_cluster_queue, make_local_queue
@@ -158,3 +160,19 @@ def test_the_workload_of_a_pod_asks_for_the_topology_that_the_pod_names(
     world.settle()
     (pod_set,) = world.workloads()["train"].spec.pod_sets or ()
     assert (pod_set.topology_request and pod_set.topology_request.required) == level
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [({}, views.Pod), ({CLASS: "missing"}, views.PodDocument)],
+    ids=["with a Workload", "without a Workload"],
+)
+def test_a_pod_is_read_whole_from_an_answer_only_while_a_workload_is_to_be_made_from_it(
+    labels: dict[str, str], kind: type[views.Object]
+) -> None:
+    world = ready_world(quota=1)
+    world.add_pod("train", gpus=2, labels=labels)
+    world.pass_time(3)
+    assert len(world.workloads()) == (0 if labels else 1)
+    writes = [one for one in world.sent if one.operation is WritePurpose.EXPLAIN_POD]
+    assert {write.into for write in writes} == {kind}

@@ -752,6 +752,18 @@ def test_the_workload_of_an_evicted_group_goes_after_an_hour_without_pods() -> N
     assert not has_workload(world)
 
 
+def test_an_evicted_group_without_pods_is_looked_at_when_its_hour_is_over() -> None:
+    """Nothing else happens meanwhile."""
+    world = preempted()
+    remove(world, "a", "b")
+    world.delete_pod("urgent")
+    world.settle()
+    world.pass_long_time(3500)
+    assert has_workload(world)
+    world.pass_time(101)
+    assert not has_workload(world)
+
+
 def test_the_workload_of_a_group_goes_with_its_last_pod() -> None:
     world = ready_world()
     add(world, "a", "b")

@@ -194,6 +194,19 @@ def test_nothing_is_remembered_of_pods_that_are_gone() -> None:
     assert (found._pods, found._of, found._keys, found._keeping) == ({}, {}, {}, set())
 
 
+def test_nothing_is_remembered_of_a_pod_that_goes_before_its_workload_ends() -> None:
+    world = ready_world(quota=2)
+    deploy(world, 0)
+    add(world, "pod", "a1")
+    rollouts = world.core._rollouts
+    rollouts.on_delete(world.store.get(resources.PODS, "pod", "ml")["metadata"]["uid"])
+    assert rollouts._pods, "its Workload is charged still"
+    world.store.delete(resources.WORKLOADS, world.workloads()["pod"].metadata.name, "ml")
+    world.delete_pod("pod")
+    world.settle()
+    assert (rollouts._pods, rollouts._of) == ({}, {})
+
+
 # ------------------------------------------------------------- the later pod comes first
 
 ROLLING: dict[str, Any] = {
