@@ -137,6 +137,8 @@ def close_gates(api: Api, settings: Settings) -> Iterator[Applied]:
             gate = api.get(resource, name, namespace)
         whole_since = max(whole_since, _created(gate))
         yield Applied(kind=resource.kind, namespace=namespace, name=name, effect=effect)
+    for gate in gates(api, settings):  # also those that were put back otherwise
+        whole_since = max(whole_since, _created(gate))
     _keep_time(api, settings.namespace, BrokenTime(begin=opened, end=whole_since))
     apply.delete(api, identity(settings.namespace))
 

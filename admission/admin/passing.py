@@ -17,7 +17,6 @@ from admission.owners import pod as pod_owner
 from admission.owners.framework import Integration
 from admission.owners.integrations import Kinds
 from admission.owners.workload import PriorityClasses
-from admission.webhook.queueing import MIRROR_ANNOTATION
 
 _ANY_PRIORITY: Final = PriorityClasses(workload={}, pod={}, kept={})
 """What stands for the priority of owners of which only the requests are read."""
@@ -108,7 +107,7 @@ def created_within(
     for pod in listed_pods:
         metadata = pod.metadata
         is_ours = metadata.label(names.MANAGED_LABEL) or metadata.label(names.PODSET_LABEL)
-        is_left_out = metadata.annotation(MIRROR_ANNOTATION) or namespaces.leave_out(
+        is_left_out = metadata.annotation(pods.MIRROR_ANNOTATION) or namespaces.leave_out(
             metadata.namespace, None
         )
         if is_ours or is_left_out or metadata.annotation(names.OUTSIDE_QUOTA):

@@ -25,7 +25,6 @@ from admission.kube.apply import Effect
 from admission.objects import pods, views
 from admission.objects.resource_quota import NamespaceQuota
 from admission.owners import pod as pod_owner
-from admission.webhook.queueing import MIRROR_ANNOTATION
 
 FROM: Final = "resourcequota"
 """Value of the annotation on queues that this made."""
@@ -352,7 +351,7 @@ def _uncharged(api: Api, namespace: str, devices: set[str]) -> Iterator[views.Po
         metadata = pod.metadata
         is_ours = metadata.label(names.MANAGED_LABEL) or metadata.label(names.PODSET_LABEL)
         is_over = pod_owner.is_terminal(pod) or pod_owner.is_gated(pod)
-        if is_ours or is_over or metadata.annotation(MIRROR_ANNOTATION):
+        if is_ours or is_over or metadata.annotation(pods.MIRROR_ANNOTATION):
             continue
         if any(amount and name in devices for name, amount in pods.gpus_of(pod.spec).items()):
             yield pod

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from admission.base import clock as clocks
 from admission.base import names, structs
 from admission.base.errors import InvalidValueError
+from admission.base.namespaces import MANAGED
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.objects import broken_glass, pods, resource_claim, views
 from admission.objects.broken_glass import BrokenTime
+from admission.owners import pod as pod_owner
 
 _AS_POD = structs.converter(views.Pod)
 
@@ -23,8 +25,11 @@ def notes(api: Api, document: Document) -> tuple[str, ...]:
         document: the pod.
     """
     pod = _AS_POD(document)
-    is_let_run = bool(pod.metadata.annotation(names.OUTSIDE_QUOTA))
-    if is_let_run or pods.has_ended(pod) or not _has_gpus(pod.spec):
+    metadata = pod.metadata
+    if metadata.annotation(names.OUTSIDE_QUOTA) or metadata.annotation(pods.MIRROR_ANNOTATION):
+        return ()
+    is_no_case = pod_owner.is_gated(pod) or MANAGED.leave_out(metadata.namespace, None)
+    if is_no_case or pods.has_ended(pod) or not _has_gpus(pod.spec):
         return ()
     try:
         time = broken_glass.time_of(pod.metadata.creation_timestamp or "", list(_times(api)))
@@ -35,10 +40,10 @@ def notes(api: Api, document: Document) -> tuple[str, ...]:
     until = f"until {clocks.to_wire(time.end)}" if time.end is not None else "and still is"
     note = (
         f"it was created while break-glass was on (since {clocks.to_wire(time.begin)}, {until}), "
-        "so it passed without quota and is charged to no queue; to bring it back into quota, "
-        "delete it, so that its owner creates it again"
+        "so it passed without quota and is charged to no queue"
     )
-    return (note,)
+    advice = "; to bring it back into quota, delete it, so that its owner creates it again"
+    return (note + advice if metadata.label(names.QUEUE_LABEL) else note,)
 
 
 def _times(api: Api) -> Iterator[BrokenTime]:

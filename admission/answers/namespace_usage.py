@@ -90,7 +90,9 @@ class _Counts:
         finished = _finished(view)
         end = self._now if finished is None else finished
         begin = charge.reserved_us // 1_000_000
-        has_gpus = any(quota_use.is_gpu(pair.resource) for pair in charge.usage)
+        has_gpus = any(
+            amount and quota_use.is_gpu(pair.resource) for pair, amount in charge.usage.items()
+        )
         if not has_gpus or not begin or end <= self._since:
             return
         owner = usage.owner_of(view, self._pods)

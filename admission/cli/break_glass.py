@@ -333,7 +333,10 @@ def _tell_passed(status_now: glass.Status) -> None:
     """Say what was let run, and what was created meanwhile."""
     _tell_list("let run outside of quota", status_now.let_run)
     if status_now.since:
-        _tell_list("created meanwhile without admission", status_now.created_meanwhile)
+        _tell_list(
+            "created without admission, now or before",
+            status_now.created_meanwhile,
+        )
     elif status_now.broken_before:
         _tell_list(
             f"created while the glass was broken, last until {_last_end(status_now)}, and going "

@@ -320,7 +320,9 @@ def _try_install(api: Api, plan: installation.InstallPlan, settings: Settings, f
         )  # fmt: skip
         _show_tried(changes, form)
         if files.read(copies) != files.read(plan.certificates) and plan.webhook_url:
-            click.echo(f"the certificate in {plan.certificates} would be created", err=True)
+            click.echo(
+                f"the certificate in {plan.certificates} would be created or renewed", err=True
+            )
 
 
 def _show_tried(changes: Iterable[Applied], form: str) -> None:

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from admission.answers import namespace_usage, owning, preemptions, quota_use
 from admission.answers import usage as usages
+from admission.answers.namespace_usage import NamespaceUsage
 from admission.answers.preemptions import Party, Preemptions, ToldPreemption
 from admission.answers.usage import Usage, UsageRow
 from admission.base import clock, durations, names
@@ -167,9 +168,11 @@ def usage(
         try:
             records, unreadable = usages.read(target.api, system_namespace)
         except errors.ForbiddenError:
-            usage_ = _of_workloads(target, namespace or target.namespace, since, fields, now)
-            if usage_ is None:
-                _fail_forbidden(namespace or "NAMESPACE", system_namespace)
+            own_namespace = namespace or target.namespace
+            counted = namespace_usage.of_workloads(target.api, own_namespace, since, now)
+            if counted is None:
+                _fail_forbidden(own_namespace, system_namespace)
+            usage_ = _of_workloads(counted, since, fields, has_runs=_OWNER in dimensions)
         else:
             running = None
             if _OWNER in dimensions:
@@ -203,18 +206,15 @@ def usage(
 
 
 def _of_workloads(
-    target: asking.QueriedCluster, namespace: str, since: int, fields: tuple[str, ...], now: int
+    counted: NamespaceUsage, since: int, fields: tuple[str, ...], *, has_runs: bool
 ) -> Usage | None:
-    """Return what the Workloads of a namespace say; None where they may not be read either."""
-    counted = namespace_usage.of_workloads(target.api, namespace, since, now)
-    if counted is None:
-        return None
+    """Return what the Workloads of a namespace say; None where nothing is of that time."""
     usage_ = usages.summed(
         [counted.record],
         since,
         dimensions=fields or ("namespace",),
         unreadable=counted.missing,
-        running=counted.running,
+        running=counted.running if has_runs else None,
     )
     return None if usage_ is None else replace(usage_, is_recorded=False)
 

@@ -24,7 +24,6 @@ class Reconciling:
 
     Attributes:
         reconciler: derives plans.
-        plans: carries them out.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Reconciling:
             queue: takes what is to be advanced, too.
         """
         self.reconciler = reconciler
-        self.plans = plans
+        self._plans = plans
         self._subject = subject
         self._workloads = workloads
         self._quarantine = quarantine
@@ -73,7 +72,7 @@ class Reconciling:
             return
         try:
             plan = self._plan(key)
-            self.plans.carry_out(key, plan)
+            self._plans.carry_out(key, plan)
         except Exception:  # noqa: BLE001  # one odd Workload must not stop all others
             self._log.exception("workload skipped", namespace=key.namespace, name=key.name)
             self._flow.rest(key, flow_control.ODD_SECONDS)

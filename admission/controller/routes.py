@@ -207,7 +207,8 @@ def of_updates(to: WorkloadTakers) -> RouteTable[WorkloadUpdate]:
             ),
             # Pods are charged on their own for what their Workload is not charged for.
             Route("running pods", to.running.recount, of=("key",), after=("quota",)),
-            Route("pending", note_pending),
+            # Whose condition is due is asked of what waits by then.
+            Route("pending", note_pending, after=("quota",)),
         ),
     )  # fmt: skip
 

@@ -14,6 +14,9 @@ from admission.gpu import resources
 from admission.objects import views
 from admission.scheduling import transformation
 
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+"""Of a pod that a node runs from a file, and the API server only shows."""
+
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _DIFFERENT: Final = 1024
 _GPUS: Final = Memo[Mapping[str, int]](_DIFFERENT)

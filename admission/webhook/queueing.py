@@ -10,13 +10,11 @@ from enum import Enum
 from typing import Final
 
 from admission.base import clock, names
-from admission.objects import gangs
+from admission.objects import gangs, pods
 from admission.objects.reviewed_pod import ReviewedPod
 from admission.owners import review
 from admission.webhook import making, metadata_rules, requests
 from admission.webhook.review_context import Context, Lister, Rules
-
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 SETTLING_US: Final = 30_000_000
 """Age below which a namespace may have queues that were not seen yet, in microseconds."""
@@ -69,7 +67,7 @@ def place(pod: ReviewedPod, context: Context, rules: Rules, lister: Lister) -> Q
 
 def is_left_alone(pod: ReviewedPod, context: Context, rules: Rules, lister: Lister) -> bool:
     """Return whether a pod is a mirror of a static one, or in a namespace that is not managed."""
-    is_mirror = MIRROR_ANNOTATION in (pod.metadata.annotations or {})
+    is_mirror = pods.MIRROR_ANNOTATION in (pod.metadata.annotations or {})
     return is_mirror or is_left_out(context.namespace, rules, lister)
 
 

@@ -162,7 +162,7 @@ def test_what_passed_is_told_apart_and_off_says_what_goes_on(
         "  team/first: 1 nvidia.com/gpu, pending",
         "  team/job/train: 6 nvidia.com/gpu",
         "  team/second: 1 nvidia.com/gpu, pending",
-        "created meanwhile without admission: 2 (6 nvidia.com/gpu)",
+        "created without admission, now or before: 2 (6 nvidia.com/gpu)",
         "  team/new: 4 nvidia.com/gpu, pending",
         "  team/placed: 2 nvidia.com/gpu, on n1",
     ]
@@ -201,7 +201,7 @@ def test_gpus_of_a_claim_are_not_said_to_be_none(store: ApplyingStore, kubeconfi
     claim = {"name": "gpu", "resourceClaimName": "mine"}
     store.create(resources.PODS, make_pod("claims", resourceClaims=[claim]), TEAM)
     assert break_glass(kubeconfig, "status").stdout.splitlines()[-2:] == [
-        "created meanwhile without admission: 1 (? GPUs)",
+        "created without admission, now or before: 1 (? GPUs)",
         "  team/claims: ? GPUs, pending",
     ]
 

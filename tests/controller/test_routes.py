@@ -64,6 +64,7 @@ def test_these_orders_carry_meaning_and_no_others_do() -> None:
     assert orders() == {
         ("updates", "foreign reservations", "quota"),
         ("updates", "quota", "running pods"),
+        ("updates", "quota", "pending"),
         ("deletions", "quota", "running pods"),
         *((queue, "prices", "running pods") for queue in queues),
     }

@@ -208,7 +208,10 @@ def test_victims_are_those_of_the_node_where_fewest_have_to_leave():
     assert [(place.node, place.count) for place in result.admitted[0].places] == [("n2", 1)]
 
 
-def test_what_is_borrowed_is_taken_back_before_the_quota_of_others_though_more_have_to_leave():
+@pytest.mark.parametrize("latest", ["whole", "borrows-2"])
+def test_what_is_borrowed_is_taken_back_before_the_quota_of_others_though_more_have_to_leave(
+    latest: str,
+):
     made = cluster(node("n1", 8), node("n2", 8), quota={"a": 8}, cohort="all", reclaim=ANY)
     made.world.state.set_cluster_queue(
         cluster_queue("other", cohort="all", groups=[group({"a": {GPU: (8,)}})]), NOW_US
@@ -217,10 +220,12 @@ def test_what_is_borrowed_is_taken_back_before_the_quota_of_others_though_more_h
     made.world.state.set_local_queue(
         model.LocalQueue(key=key, cluster_queue=ClusterQueueName("other")), NOW_US
     )
-    for name, gpus, queue, host in (
-        ("own", 2, "q", "n2"), ("oldest", 8, "other", "n1"),
-        ("borrows-4", 4, "other", "n2"), ("borrows-2", 2, "other", "n2"),
-    ):  # fmt: skip
+    sizes = {
+        "own": (2, "q", "n2"), "whole": (8, "other", "n1"),
+        "borrows-4": (4, "other", "n2"), "borrows-2": (2, "other", "n2"),
+    }  # fmt: skip
+    for name in sorted(sizes, key=lambda name: name == latest):
+        gpus, queue, host = sizes[name]
         selector = {"kubernetes.io/hostname": host}
         made.world.add(asking(name, gpus, queue=queue, selector=selector))
         assert admitted(made.cycle()) == [name]

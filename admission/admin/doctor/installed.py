@@ -157,7 +157,7 @@ def glass(picture: Picture) -> Iterator[DoctorFinding]:
     let_run = [each.label for each in picture.glass.let_run]
     count = len(picture.glass.created_meanwhile)
     if picture.glass.since:
-        created = f"; GPU pods created meanwhile: {count}" if count else ""
+        created = f"; GPU pods created so, now or before: {count}" if count else ""
         yield error(
             "ConfigMap",
             f"{picture.namespace}/{broken_glass.RECORD}",

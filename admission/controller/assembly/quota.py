@@ -23,7 +23,6 @@ class QuotaParts:
     """Parts that say how much quota there is, and what Workloads are charged.
 
     Attributes:
-        capacities: GPUs of nodes, by flavor.
         node_places: where pods stand.
         inventory: GPUs that exist.
         fitting: says which pods no node can take.
@@ -35,7 +34,6 @@ class QuotaParts:
         quarantine: Workloads that cannot be read.
     """
 
-    capacities: CapacityByFlavor
     node_places: NodePlaces
     inventory: NodeInventory
     fitting: Fitting
@@ -78,7 +76,6 @@ def make(installation: Installation, basis: Basis) -> QuotaParts:
         flow=flow, events=installation.events, kinds=basis.kinds,
     )  # fmt: skip
     return QuotaParts(
-        capacities=capacities,
         node_places=node_places,
         inventory=inventory,
         fitting=Fitting(inventory, state.places),

@@ -26,9 +26,11 @@ def choose(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Target
         return ()
     victims = _search(snapshot, preemptor, need)
     is_one_pod = len(need.wants) == 1 and need.wants[0].count == 1
-    if len(victims) > 1 and is_one_pod and need.wants[0].request is None:
-        return _on_one_node(snapshot, preemptor, need, victims)
-    return victims
+    if not victims or not is_one_pod or need.wants[0].request is not None:
+        return victims
+    if len(victims) == 1 and not any(_cost(snapshot, need, victims).not_borrowed):
+        return victims
+    return _on_one_node(snapshot, preemptor, need, victims)
 
 
 def _search(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Target, ...]:
@@ -63,9 +65,11 @@ def _on_one_node(
 class _Cost(NamedTuple):
     """What is lost by taking victims; compared in the order of the fields.
 
+    What is evicted already is lost in any case.
+
     Attributes:
         not_borrowed: how much of the quota of other queues is taken beyond what they borrow, by
-            flavor and resource in their order.
+            flavor and resource, devices first.
         victims: how many there are.
         priorities: of the victims, the highest first.
     """
@@ -75,21 +79,23 @@ class _Cost(NamedTuple):
     priorities: tuple[int, ...]
 
 
-def _cost(snapshot: Snapshot, need: Need, victims: tuple[Target, ...]) -> _Cost:
-    """Return what is lost by taking victims that are still in the snapshot."""
+def _cost(snapshot: Snapshot, need: Need, targets: tuple[Target, ...]) -> _Cost:
+    """Return what is lost by taking victims for one pod that are still in the snapshot."""
+    victims = [target for target in targets if not target.workload.evicted]
     taken: dict[ClusterQueueName, Counter[FlavorResource]] = {}
     for target in victims:
         if target.reason != PreemptionReason.IN_CLUSTER_QUEUE:
-            of_queue = taken.setdefault(target.workload.cluster_queue, Counter())
-            of_queue.update(target.workload.usage)
+            usage_taken = taken.setdefault(target.workload.cluster_queue, Counter())
+            usage_taken.update(target.workload.usage)
     queues = [(snapshot.queue(name), usage) for name, usage in taken.items()]
+    devices = need.wants[0].shape.needs.devices
     return _Cost(
         not_borrowed=tuple(
             sum(
                 max(0, usage[fr] - max(0, queue.usage.get(fr, 0) - quota.nominal(queue, fr)))
                 for queue, usage in queues
             )
-            for fr in sorted(need.short)
+            for fr in sorted(need.short, key=lambda fr: (fr.resource not in devices, fr))
         ),
         victims=len(victims),
         priorities=tuple(sorted((target.workload.priority for target in victims), reverse=True)),

@@ -163,7 +163,7 @@ def an_administrator_let_pods_run(broken: Broken) -> None:
     "break-glass",
     ERROR,
     f"{SYSTEM}/{broken_glass.RECORD}",
-    "GPU pods created meanwhile: 1",
+    "GPU pods created so, now or before: 1",
     "glass off",
 )
 def a_pod_is_created_while_the_glass_is_broken(broken: Broken) -> None:
