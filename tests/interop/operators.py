@@ -75,8 +75,6 @@ class Operator:
         service: name of the Service that leads to its webhooks.
         environment: of its processes.
         objects: further objects that it needs, made before it starts.
-        manifests: files of the module with such objects.
-        beside: operators that it needs.
         asks_ray: it asks Ray's dashboards, by their names in the cluster.
         samples: names of the samples that it runs.
     """
@@ -93,8 +91,6 @@ class Operator:
     service: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     objects: Callable[[Place], list[dict[str, Any]]] = lambda _: []
-    manifests: tuple[str, ...] = ()
-    beside: tuple["Operator", ...] = ()
     asks_ray: bool = False
 
 
@@ -152,25 +148,23 @@ def _appwrapper_configuration(place: Place) -> list[dict[str, Any]]:
     ]
 
 
-_JOBSET: Final = Operator(
-    name="JobSet",
-    module=Module(
-        path="sigs.k8s.io/jobset",
-        version="v0.12.0",
-        sum="h1:YYPuV0px8Ongq/RXmJg6V0w2UC67aiR+rCMD06vhQQQ=",
-    ),
-    programs=(Program(package=".", flags=_jobset),),
-    crds=("config/components/crd/bases/*.yaml",),
-    namespace="jobset-system",
-    account="jobset-controller-manager",
-    webhooks="config/components/webhook/manifests.yaml",
-    pods_with="jobset.sigs.k8s.io/jobset-name",
-    service="jobset-webhook-service",
-    samples=("jobset",),
-)
-
 OPERATORS: Final = (
-    _JOBSET,
+    Operator(
+        name="JobSet",
+        module=Module(
+            path="sigs.k8s.io/jobset",
+            version="v0.12.0",
+            sum="h1:YYPuV0px8Ongq/RXmJg6V0w2UC67aiR+rCMD06vhQQQ=",
+        ),
+        programs=(Program(package=".", flags=_jobset),),
+        crds=("config/components/crd/bases/*.yaml",),
+        namespace="jobset-system",
+        account="jobset-controller-manager",
+        webhooks="config/components/webhook/manifests.yaml",
+        pods_with="jobset.sigs.k8s.io/jobset-name",
+        service="jobset-webhook-service",
+        samples=("jobset",),
+    ),
     Operator(
         name="training-operator",
         module=Module(
