@@ -90,8 +90,10 @@ class _Counts:
         finished = _finished(view)
         end = self._now if finished is None else finished
         begin = charge.reserved_us // 1_000_000
+        is_reduced = bool(view.status.reclaimable_pods)  # perhaps to nothing
         has_gpus = any(
-            amount and quota_use.is_gpu(pair.resource) for pair, amount in charge.usage.items()
+            (amount or is_reduced) and quota_use.is_gpu(pair.resource)
+            for pair, amount in charge.usage.items()
         )
         if not has_gpus or not begin or end <= self._since:
             return
@@ -101,7 +103,7 @@ class _Counts:
         runs[owner] = Runs(
             before.number + 1, before.seconds + seconds, max(before.longest, seconds)
         )
-        if view.status.reclaimable_pods:
+        if is_reduced:
             self._partly_held += 1
             return
         counted = max(0, end - max(begin, self._since))
