@@ -360,11 +360,14 @@ def borrowers_on_nodes(read: Read, key: WorkloadKey) -> tuple[Holder, ...]:
     if owner is None:
         return ()
     borrowed = _borrowed(read)
-    own = {pair for pair in owner.usage if not borrowed.get(key, {}).get(pair)}
-    gpus = {pair for pair in own if quota_use.is_gpu(pair.resource)}
+    gpus_within_quota = {
+        pair
+        for pair in owner.usage
+        if quota_use.is_gpu(pair.resource) and not borrowed.get(key, {}).get(pair)
+    }
     holders = []
     for workload in read.holding.values():
-        pairs = gpus & borrowed.get(workload.key, {}).keys()
+        pairs = gpus_within_quota & borrowed.get(workload.key, {}).keys()
         if not pairs or not _reclaims(read, owner, workload, pairs):
             continue
         holder = _of_workload(read, workload, borrowed)

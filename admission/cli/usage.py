@@ -486,8 +486,8 @@ def _owner_rows(usage_: Usage) -> list[list[str]]:
         for owner in (*amounts, *ended, *running)
     }
     devices = {
-        owner: sum(n for name, n in held.items() if name != names.GPU_MEMORY)
-        for owner, held in amounts.items()
+        owner: sum(n for name, n in by_resource.items() if name != names.GPU_MEMORY)
+        for owner, by_resource in amounts.items()
     }
     return [
         [

@@ -18,16 +18,12 @@ from admission.controller.plans import PlanDraft, ReconcilePlan
 
 _EVERY = 97
 """Of so many plans one is compared with everything that the core has."""
-_MEMOIZED = (
-    "groups.members._groups",
-    "groups.members._made_of",
-    "groups.members._owners",
-    "groups.serving._groups",
-    "groups.serving._keys",
-    "_running._of[].tellings",
-    "_running._of[].@tellings",
-)
-"""What follows from the rest, and is kept until that changes."""
+_MEMOIZED = {
+    "Members": {"_groups", "_made_of", "_owners"},
+    "ServingGroups": {"_groups", "_keys"},
+    "_WorkloadPods": {"tellings"},
+}
+"""What follows from the rest, and is kept until that changes: attributes by class."""
 _PLAIN = (str, bytes, int, float, bool, type(None))
 _IMMUTABLE = tuple(f"admission.{name}" for name in ("objects", "sandbox", "config", "base.logs"))
 _plans = count(1)
@@ -77,8 +73,9 @@ def fingerprints(core: Core) -> dict[str, int]:
         elif isinstance(value, (tuple, frozenset)):
             to_visit.extend((f"{path}[]", member) for member in value)
         elif _is_visited(value):
+            memoized = _MEMOIZED.get(type(value).__name__, set())
             for name, member in _attributes(path, value):
-                if any(memoized in name for memoized in _MEMOIZED):
+                if name.rpartition(".")[2] in memoized:
                     continue
                 prints[name] = prints.get(name, 0) ^ hash((id(value), _identity(member)))
                 to_visit.append((name, member))

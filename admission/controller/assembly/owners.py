@@ -89,7 +89,7 @@ def make(installation: Installation, basis: Basis, quota: QuotaParts) -> OwnerPa
         brake=basis.brake,
     )
     jobs = Jobs(context)
-    held: dict[Kind, HeldOwners[Any, Any]] = {
+    owners_by_kind: dict[Kind, HeldOwners[Any, Any]] = {
         integration.kind: jobs
         if integration.kind == batch_job.KIND
         else _SPECIAL.get(integration.document, HeldOwners)(integration, context)
@@ -106,12 +106,12 @@ def make(installation: Installation, basis: Basis, quota: QuotaParts) -> OwnerPa
         quota.scheduling, clock, kinds.serving, keeps=settings.gpu.keep_for_replacement
     )
     pods = Pods(
-        context, tuple(held.values()), quota.inventory, quota.claims, endings, groups, rollouts,
+        context, tuple(owners_by_kind.values()), quota.inventory, quota.claims, endings, groups, rollouts,
         basis.refusals, awaits_gates=settings.gpu.waits_for_other_gates,
     )  # fmt: skip
     holders = ClaimHolders(quota.configuration, running, basis.brake, clock, draft, look_at)
     quota.claims.allocations += (holders,)
-    in_order = [held.get(integration.kind, pods) for integration in kinds.integrations]
+    in_order = [owners_by_kind.get(integration.kind, pods) for integration in kinds.integrations]
     return OwnerParts(
         every_kind=OwnersOfEveryKind(in_order, groups, basis.workloads),
         jobs=jobs,

@@ -18,6 +18,8 @@ from admission.sandbox.system import Sandbox
 
 _TICK_SECONDS: Final = 0.1
 _LIMIT_SECONDS: Final = 25.0
+_NODES_SECONDS: Final = 15.0
+"""Most that is waited for until flavors say how large their nodes are."""
 _LONGER: Final = 10
 """Pods of a demo that is kept run so many times longer."""
 
@@ -49,6 +51,7 @@ def play(sandbox: Sandbox, clock: Clock) -> Iterator[DemoMoment]:
         resource = resources.of_kind(document["apiVersion"], document["kind"])
         assert resource is not None, document
         sandbox.store.create(resource, document, document["metadata"].get("namespace", ""))
+    _await_node_sizes(sandbox.store, clock)
     yield from _played(sandbox, clock)
 
 
@@ -102,6 +105,16 @@ def _played(sandbox: Sandbox, clock: Clock, *, longer: int = 1) -> Iterator[Demo
         queues = tuple(display_state.look_at_queues(store))
         yield DemoMoment(seconds, sights, tuple(warnings), tuple(events), refused, queues)
         if (not coming and _is_over(sights)) or seconds > _LIMIT_SECONDS * longer:
+            return
+        time.sleep(_TICK_SECONDS)
+
+
+def _await_node_sizes(store: Store, clock: Clock) -> None:
+    """Wait until each flavor says how large its nodes are: pods are judged by that, too."""
+    give_up = clock.monotonic() + _NODES_SECONDS
+    while clock.monotonic() < give_up:
+        flavors = store.list(resources.RESOURCE_FLAVORS).items
+        if all(names.LARGEST_NODE in (f["metadata"].get("annotations") or {}) for f in flavors):
             return
         time.sleep(_TICK_SECONDS)
 
