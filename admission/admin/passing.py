@@ -105,16 +105,9 @@ def created_within(
         namespaces: which are managed.
     """
     for pod in listed_pods:
-        metadata = pod.metadata
-        is_ours = metadata.label(names.MANAGED_LABEL) or metadata.label(names.PODSET_LABEL)
-        is_left_out = metadata.annotation(pods.MIRROR_ANNOTATION) or namespaces.leave_out(
-            metadata.namespace, None
-        )
-        if is_ours or is_left_out or metadata.annotation(names.OUTSIDE_QUOTA):
+        if not pod_owner.has_passed(pod, namespaces):
             continue
-        if pods.has_ended(pod) or pod_owner.is_gated(pod):
-            continue
-        if broken_glass.time_of(metadata.creation_timestamp or "", times) is None:
+        if broken_glass.time_of(pod.metadata.creation_timestamp or "", times) is None:
             continue
         passing = _of_pod(pod, is_charged=False)
         if passing.gpus is None or passing.gpus:

@@ -25,11 +25,7 @@ def notes(api: Api, document: Document) -> tuple[str, ...]:
         document: the pod.
     """
     pod = _AS_POD(document)
-    metadata = pod.metadata
-    if metadata.annotation(names.OUTSIDE_QUOTA) or metadata.annotation(pods.MIRROR_ANNOTATION):
-        return ()
-    is_no_case = pod_owner.is_gated(pod) or MANAGED.leave_out(metadata.namespace, None)
-    if is_no_case or pods.has_ended(pod) or not _has_gpus(pod.spec):
+    if not pod_owner.has_passed(pod, MANAGED) or not _has_gpus(pod.spec):
         return ()
     try:
         time = broken_glass.time_of(pod.metadata.creation_timestamp or "", list(_times(api)))
@@ -43,7 +39,7 @@ def notes(api: Api, document: Document) -> tuple[str, ...]:
         "so it passed without quota and is charged to no queue"
     )
     advice = "; to bring it back into quota, delete it, so that its owner creates it again"
-    return (note + advice if metadata.label(names.QUEUE_LABEL) else note,)
+    return (note + advice if pod.metadata.label(names.QUEUE_LABEL) else note,)
 
 
 def _times(api: Api) -> Iterator[BrokenTime]:

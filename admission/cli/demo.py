@@ -45,7 +45,7 @@ def demo(keep: bool) -> None:
     Two teams share A100s and borrow from each other; one also has H100s. A third team has one
     budget of GPU memory and slices for an A100, its MIG slices and an H100, which becomes
     unhealthy. The demo starts the real webhook with TLS and the real controller on an embedded
-    API server; it needs no cluster. It ends by itself within 30 seconds.
+    API server; it needs no cluster. It ends by itself within a minute.
     """
     signals.exit_on_terminate()
     clock = output.clock()

@@ -16,7 +16,8 @@ from typing_extensions import override
 from admission.base import clock, conditions, names, patches
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
-from admission.objects import condition_list, gangs, views
+from admission.base.namespaces import ManagedNamespaces
+from admission.objects import condition_list, gangs, pods, views
 from admission.objects.workload import Workload
 from admission.owners import injection, prebuilt
 from admission.owners.framework import Integration, Kind, Owner, Terminates
@@ -185,6 +186,25 @@ def gang_name(reference: gangs.Reference) -> str:
 def is_gated(pod: views.Pod) -> bool:
     """Return whether a scheduling gate of ours holds the pod until there is quota for it."""
     return any(gate.name in names.QUOTA_GATES for gate in pod.spec.scheduling_gates or ())
+
+
+def has_passed(pod: views.Pod, namespaces: ManagedNamespaces) -> bool:
+    """Return whether no review saw a pod that one would have seen, and it has not ended.
+
+    Args:
+        pod: the pod.
+        namespaces: which are managed.
+    """
+    metadata = pod.metadata
+    return not (
+        metadata.label(names.MANAGED_LABEL)
+        or metadata.label(names.PODSET_LABEL)
+        or metadata.annotation(pods.MIRROR_ANNOTATION)
+        or metadata.annotation(names.OUTSIDE_QUOTA)
+        or namespaces.leave_out(metadata.namespace, None)
+        or pods.has_ended(pod)
+        or is_gated(pod)
+    )
 
 
 def is_terminal(pod: views.Pod) -> bool:

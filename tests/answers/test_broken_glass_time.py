@@ -97,3 +97,26 @@ def test_what_cannot_be_read_is_not_told(store: Member) -> None:
     assert "break-glass" not in notes(store, "meanwhile")
     status = break_glass.status(store, SETTINGS, break_glass.list_pods(store))
     assert status.broken_before is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": {names.MANAGED_LABEL: names.MANAGED_VALUE}},
+        {"annotations": {"kubernetes.io/config.mirror": "node"}},
+        {"annotations": {names.OUTSIDE_QUOTA: "true"}},
+    ],
+    ids=["reviewed", "of a node", "let run"],
+)
+def test_a_pod_that_no_review_would_have_held_is_told_nothing(
+    store: Member, change: dict[str, Any]
+) -> None:
+    store.patch(resources.PODS, "meanwhile", patches.merge({"metadata": change}), "ml")
+    assert "break-glass" not in notes(store, "meanwhile")
+
+
+def test_only_a_pod_that_would_go_to_a_queue_is_told_how_it_comes_back(store: Member) -> None:
+    assert "to bring it back into quota" not in notes(store, "meanwhile")
+    labels = {"metadata": {"labels": {names.QUEUE_LABEL: "default"}}}
+    store.patch(resources.PODS, "meanwhile", patches.merge(labels), "ml")
+    assert "to bring it back into quota" in notes(store, "meanwhile")

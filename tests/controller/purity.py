@@ -13,13 +13,12 @@ import pytest
 
 from admission.base.names import WorkloadKey
 from admission.controller.assembly.cores import CoreParts
-from admission.controller.core import Core
 from admission.controller.plans import PlanDraft, ReconcilePlan
 
 _EVERY = 97
 """Of so many plans one is compared with everything that the core has."""
 _MEMOIZED = {
-    "Members": {"_groups", "_made_of", "_owners"},
+    "GroupIndex": {"_groups", "_made_of", "_owners"},
     "ServingGroups": {"_groups", "_keys"},
     "_WorkloadPods": {"tellings"},
 }
@@ -31,15 +30,15 @@ _plans = count(1)
 
 def guard(parts: CoreParts) -> None:
     """Have each plan of a core derived twice, and fail where that makes a difference."""
-    core, reconciler = parts.core, parts.reconciling.reconciler
+    reconciler = parts.reconciling.reconciler
     derive = reconciler.reconcile
 
     def checked(key: WorkloadKey) -> ReconcilePlan:
         is_compared = next(_plans) % _EVERY == 0
-        before = fingerprints(core) if is_compared else {}
+        before = fingerprints(parts) if is_compared else {}
         plan = derive(key)
         if is_compared:
-            after = fingerprints(core)
+            after = fingerprints(parts)
             changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
             if changed:  # an exception of other kinds would be taken as that of an odd object
                 pytest.fail(f"deriving the plan of {key} changes {sorted(changed)}")
@@ -51,11 +50,11 @@ def guard(parts: CoreParts) -> None:
     reconciler.reconcile = checked  # type: ignore[method-assign]
 
 
-def fingerprints(core: Core) -> dict[str, int]:
-    """Return a number for each path of attributes and members below a core that may change."""
+def fingerprints(parts: CoreParts) -> dict[str, int]:
+    """Return a number for each path of attributes and members below parts that may change."""
     prints: dict[str, int] = {}
     seen: set[int] = set()
-    to_visit: deque[tuple[str, Any]] = deque(_attributes("", core))
+    to_visit: deque[tuple[str, Any]] = deque(_attributes("", parts))
     while to_visit:
         path, value = to_visit.popleft()
         if isinstance(value, (*_PLAIN, PlanDraft)) or id(value) in seen:

@@ -135,6 +135,21 @@ def test_pods_that_are_charged_on_their_own_are_charged_in_the_currency_that_has
     assert (currencies(world) == {names.GPU_RESOURCE}) is not is_swapped
 
 
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_why_a_workload_waits_is_asked_once_it_is_in_its_queue(is_swapped: bool) -> None:
+    world = ready_world()
+    world.store.patch(
+        resources.CLUSTER_QUEUES, "gpus", patches.merge({"spec": {"stopPolicy": "Hold"}})
+    )
+    world.settle()
+    if is_swapped:
+        swap(world.parts.routes.updates, "quota", "pending")
+    world.store.create(resources.WORKLOADS, make_workload("waits", make_pod_set(gpus=1)))
+    world.observe()
+    told = world.parts.basis.explainer.latest(names.WorkloadKey("ml", "waits"))
+    assert (told is None) is is_swapped
+
+
 def currencies(world: World) -> set[str]:
     sums = world.core.present.counted().sums[names.ClusterQueueName("gpus")]
     return {fr.resource for fr, amount in sums.items() if amount}

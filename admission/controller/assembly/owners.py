@@ -106,8 +106,8 @@ def make(installation: Installation, basis: Basis, quota: QuotaParts) -> OwnerPa
         quota.scheduling, clock, kinds.serving, keeps=settings.gpu.keep_for_replacement
     )
     pods = Pods(
-        context, tuple(owners_by_kind.values()), quota.inventory, quota.claims, endings, groups, rollouts,
-        basis.refusals, awaits_gates=settings.gpu.waits_for_other_gates,
+        context, tuple(owners_by_kind.values()), quota.inventory, quota.claims, endings, groups,
+        rollouts, basis.refusals, awaits_gates=settings.gpu.waits_for_other_gates,
     )  # fmt: skip
     holders = ClaimHolders(quota.configuration, running, basis.brake, clock, draft, look_at)
     quota.claims.allocations += (holders,)
