@@ -26,7 +26,7 @@ from admission.scheduling.assignment import BY_NODES, OF_CAPS, LastAssignment
 from admission.scheduling.decisions import Admit, Evict, Mode, Recomputation, Requeue, Wait
 from admission.scheduling.heads import Head, HeadResult
 from admission.scheduling.hierarchy import QueueNode
-from admission.scheduling.model import PreemptionPolicy
+from admission.scheduling.model import PreemptionPolicy, Workload
 from admission.scheduling.nomination import NominatedHead, nominate, renominate, valid_memory
 from admission.scheduling.places.model import Place, Want
 from admission.scheduling.places.search import StepBudget
@@ -35,7 +35,9 @@ from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
 
 
-def run(snapshot: Snapshot, heads: Iterable[Head]) -> tuple[HeadResult, ...]:
+def run(
+    snapshot: Snapshot, heads: Iterable[Head], claimed: Iterable[Target] = ()
+) -> tuple[HeadResult, ...]:
     """Decide about all heads; the snapshot is left as it was.
 
     1. Nominate each head against the untouched snapshot.
@@ -44,10 +46,15 @@ def run(snapshot: Snapshot, heads: Iterable[Head]) -> tuple[HeadResult, ...]:
     4. Put the snapshot back.
 
     A head about which an error ends the decision is set aside, with the error.
+
+    Args:
+        snapshot: what is decided on.
+        heads: the first workload of each queue.
+        claimed: victims of displaced workloads, which come before all heads.
     """
     nominees: list[NominatedHead] = []
     verdicts: list[HeadResult] = []
-    cycle = _Cycle(snapshot)
+    cycle = _Cycle(snapshot, {target.workload.key: target for target in claimed})
     try:
         for head in heads:
             nominee = _unless_failed(snapshot, head, partial(nominate, snapshot, head))
@@ -110,7 +117,7 @@ class _Cycle:
     """What the entries of one cycle know of each other.
 
     Attributes:
-        claimed: victims of the entries so far.
+        claimed: victims of displaced workloads, and of the entries so far.
         replaced: workloads in whose place an entry was admitted; they are nobody's victims.
     """
 
@@ -193,13 +200,17 @@ class _Cycle:
     def _has_places(self, nominee: NominatedHead) -> bool:
         """Return whether nodes have room once all claimed victims and its own are gone.
 
-        Domains are given with the quota, so who needs no victims needs room in them now.
+        Domains are given with the quota, so who needs no victims needs room in them now. Who needs
+        some waits for them, and for pods that are being deleted.
         """
         places, wants = self.snapshot.places, nominee.wants
         if nominee.mode is not Mode.PREEMPT and _asks_domains(nominee):
             return places.fits(wants)
         with self.snapshot.without(self._gone(nominee)):
-            return places.fits(wants)
+            if nominee.mode is not Mode.PREEMPT:
+                return places.fits(wants)
+            with places.ledger.without_ending():
+                return places.fits(wants)
 
     def _gone(self, nominee: NominatedHead) -> list[ReservingWorkload]:
         return [target.workload for target in (*self.claimed.values(), *nominee.targets)]
@@ -259,7 +270,8 @@ class _Cycle:
 
     def _preempt(self, nominee: NominatedHead) -> HeadResult:
         self.claimed.update((target.workload.key, target) for target in nominee.targets)
-        with self.snapshot.without(target.workload for target in self.claimed.values()):
+        claimed = (target.workload for target in self.claimed.values())
+        with self.snapshot.without(claimed), self.snapshot.places.ledger.without_ending():
             places = self.snapshot.places.find(nominee.wants)
         self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
         if places:
@@ -269,7 +281,9 @@ class _Cycle:
             nominee,
             PendingPreemption(nominee.assignment.refused(), len(nominee.targets)),
             Requeue.PENDING_PREEMPTION,
-            evictions=_evictions(self.snapshot, nominee),
+            evictions=evictions(
+                self.snapshot, nominee.head.workload, nominee.queue, nominee.targets
+            ),
             kept=(nominee.wants, places) if places else None,
         )
 
@@ -347,23 +361,32 @@ def _checks(queue: QueueNode, usage: Mapping[FlavorResource, int]) -> tuple[str,
     )
 
 
-def _evictions(snapshot: Snapshot, nominee: NominatedHead) -> tuple[Evict, ...]:
-    """Victims that are not being evicted yet."""
+def evictions(
+    snapshot: Snapshot, preemptor: Workload, queue: QueueNode, victims: Iterable[Target]
+) -> tuple[Evict, ...]:
+    """Return the evictions of those victims that are not being evicted yet.
+
+    Args:
+        snapshot: what is decided on.
+        preemptor: for which they leave.
+        queue: the ClusterQueue of that.
+        victims: who leaves.
+    """
     return tuple(
         Evict(
             workload=target.workload.key,
-            preemptor=nominee.head.key,
+            preemptor=preemptor.key,
             why=Preempted(
                 target.reason,
-                uid=nominee.head.workload.uid,
-                job_uid=nominee.head.workload.job_uid,
-                preemptor_path=nominee.queue.path(),
+                uid=preemptor.uid,
+                job_uid=preemptor.job_uid,
+                preemptor_path=queue.path(),
                 preemptee_path=snapshot.queue(target.workload.cluster_queue).path(),
             ),
             cluster_queue=target.workload.cluster_queue,
-            preemptor_cluster_queue=nominee.queue.name,
+            preemptor_cluster_queue=queue.name,
         )
-        for target in nominee.targets
+        for target in victims
         if not target.workload.evicted
     )
 

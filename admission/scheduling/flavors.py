@@ -39,7 +39,7 @@ from admission.scheduling.model import (
 from admission.scheduling.places.enforcement import Refusals
 from admission.scheduling.places.model import Want
 from admission.scheduling.podsets import PODS, Demand
-from admission.scheduling.preemption import targets
+from admission.scheduling.preemption import candidates, targets
 from admission.scheduling.preemption.candidates import Need, Preemptor, Target
 from admission.scheduling.snapshot import Snapshot
 from admission.scheduling.tolerations import untolerated
@@ -939,15 +939,27 @@ class Assigner:
         return fair and policies.reclaim_within_cohort != PreemptionPolicy.NEVER
 
     def victims(self, need: Need) -> tuple[Target, ...]:
-        """Return victims for a need; cached, as one resource alone often is the whole workload."""
+        """Return victims for a need; cached, as one resource alone often is the whole workload.
+
+        There are none where pods that are being deleted leave enough room, and for the rest that
+        room counts.
+        """
         if self._preemptor.takes_none:
             return ()
         for need_tried, targets_found in self._known:
             if need_tried == need:
                 return targets_found
-        targets_found = targets.choose(self._snapshot, self._preemptor, need)
-        self._known.append((need, targets_found))
-        return targets_found
+        with self._snapshot.places.ledger.without_ending() as is_any_ending:
+            is_room_coming = (
+                is_any_ending
+                and bool(need.wants)
+                and candidates.fits(self._snapshot, self._queue, need, borrowing=True)
+            )
+            victims = (
+                () if is_room_coming else targets.choose(self._snapshot, self._preemptor, need)
+            )
+        self._known.append((need, victims))
+        return victims
 
     def _after_preemption(self, fr: FlavorResource, value: int, borrow: int) -> Grade:
         """The grade if victims are taken for this one flavor and resource."""

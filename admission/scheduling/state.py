@@ -25,6 +25,7 @@ from admission.scheduling import (
     blockers,
     caps,
     cycle,
+    displaced,
     explain,
     overview,
     podsets,
@@ -40,7 +41,8 @@ from admission.scheduling.activity import CheckInfo, Dependencies, InactiveReaso
 from admission.scheduling.admission_fair_sharing import FairUsage
 from admission.scheduling.changes import Changed, Changes
 from admission.scheduling.consumption import Consumption, Rank
-from admission.scheduling.decisions import Admit, CycleResult, Requeue, Wait
+from admission.scheduling.decisions import Admit, CycleResult, Evict, Requeue, Wait
+from admission.scheduling.displaced import DisplacedWorkload, DueSearches
 from admission.scheduling.heads import Head, HeadResult, result_of
 from admission.scheduling.hierarchy import CohortHierarchy, CohortNode, QueueNode
 from admission.scheduling.inadmissible import InadmissibleRequeues
@@ -63,6 +65,7 @@ from admission.scheduling.places.enforcement import PodPlaces, asks_devices
 from admission.scheduling.places.model import Place, Want
 from admission.scheduling.places.search import StepBudget
 from admission.scheduling.preemption import history, relief
+from admission.scheduling.preemption.candidates import Preemptor, Target
 from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.quota_holders import QuotaHolders
 from admission.scheduling.reserving import ReservingWorkload
@@ -131,6 +134,7 @@ class SchedulerState:
         """The workload of a ClusterQueue for which places are kept until its victims left, and
         when they are given up if nobody decides about it any more."""
         self._sharing = sharing.SharedClaims()
+        self._displaced = DueSearches()
         self._turned: dict[ClusterQueueName, None] = {}
         self._blockers: dict[ClusterQueueName, InactiveReasons] = {}
 
@@ -201,6 +205,8 @@ class SchedulerState:
             if not is_known or regrouped:
                 self._place_all(local.key, now_us)
         self._requeues.tree(queue.name, now_us, edited=True)
+        if self.places.ledger.lacking():
+            self._displaced.again_us = now_us  # by its policies others may leave than before
 
     def _leaves(self, node: QueueNode | CohortNode | None, now_us: int) -> None:
         """What a node takes with it to its next place is free where it was."""
@@ -767,6 +773,7 @@ class SchedulerState:
             self._give_up_places(name)
         self._promise_again(now_us)
         self.places.ledger.settle()
+        self._note_displaced(now_us)
         for name in self.places.take_helped():
             self.places.forget_waiting(name)
             if name in self.forest.queues:
@@ -875,9 +882,11 @@ class SchedulerState:
     # -------------------------------------------------------------------------------- scheduling
 
     def has_work(self, now_us: int) -> bool:
-        """Return whether a cycle now would have heads."""
+        """Return whether a cycle now would decide about anybody."""
         self._settle(now_us)
-        return not (self.config.paused or self._blocked_by_pods()) and self._queues.any_head()
+        if self.config.paused:
+            return False
+        return bool(self._displaced) or (not self._blocked_by_pods() and self._queues.any_head())
 
     def _blocked_by_pods(self) -> bool:
         """Return whether nothing may be admitted until somebody's pods are ready."""
@@ -887,24 +896,99 @@ class SchedulerState:
         """Return the earliest end of a backoff, retry batch or sample; None if none is timed."""
         kept_us = min((until_us for _, until_us in self._kept.values()), default=None)
         moments = self._queues.next_backoff_us(), self._fair_usage.next_us(), kept_us
-        times = (self._requeues.next_us(), *moments)
+        times = (self._requeues.next_us(), self._displaced.again_us, *moments)
         return min((time_us for time_us in times if time_us is not None), default=None)
 
     def run_cycle(self, now_us: int) -> CycleResult:
-        """Decide about the heads of all queues; winners count as usage from now on."""
+        """Decide about displaced workloads and the heads of all queues; winners count from now.
+
+        A displaced workload has its quota already, so it comes before all heads.
+        """
         self._settle(now_us)
-        chosen = self._queues.heads(self.config.heads_per_cycle)
+        claimed, evictions = self._make_room_for_displaced(now_us)
+        is_blocked = self._blocked_by_pods()
+        chosen = [] if is_blocked else self._queues.heads(self.config.heads_per_cycle)
         if not chosen:
-            return CycleResult()
+            return CycleResult(evicted=evictions)
         self.cycles += 1
         snapshot = self._snapshot(now_us)
         heads = [self._head(name, item) for name, item in self._sharing.apart(chosen)]
-        decided = cycle.run(snapshot, heads)
+        decided = cycle.run(snapshot, heads, claimed)
         verdicts = [self._remembered(self._in_full(verdict_)) for verdict_ in decided]
         waits = [wait for verdict in verdicts for wait in self._apply(verdict, now_us)]
         self._stand_sharers(now_us)
         self.places.ledger.settle()  # where nodes only tell, nobody has looked for places yet
-        return replace(result_of(verdicts), bypassed=tuple(waits))
+        result = result_of(verdicts)
+        return replace(result, evicted=(*evictions, *result.evicted), bypassed=tuple(waits))
+
+    def _note_displaced(self, now_us: int) -> None:
+        """Note for which workloads without nodes victims are to be looked for."""
+        ledger = self.places.ledger
+        self._displaced.note(key for key in ledger.take_lacking() if self._may_preempt(key))
+        if self._displaced.again_us is not None and self._displaced.again_us <= now_us:
+            self._displaced.again_us = None
+            self._displaced.note(key for key in ledger.lacking() if self._may_preempt(key))
+
+    def _may_preempt(self, key: WorkloadKey) -> bool:
+        workload, holder = self._workloads.get(key), self._ledger.get(key)
+        node = None if holder is None else self.forest.queues.get(holder.cluster_queue)
+        if workload is None or holder is None or node is None:
+            return False
+        return displaced.may_preempt(workload, holder, node)
+
+    def _make_room_for_displaced(self, now_us: int) -> tuple[list[Target], tuple[Evict, ...]]:
+        """Return the victims of displaced workloads, and the evictions that are not told yet."""
+        if not self._displaced:
+            return [], ()
+        ledger, snapshot = self.places.ledger, self._snapshot(now_us)
+        due = [key for key in ledger.lacking() if key in self._displaced.keys]
+        workloads = [entry for key in due if (entry := self._displaced_workload(key)) is not None]
+        claimed: list[Target] = []
+        evictions: list[Evict] = []
+        for entry, victims in displaced.victims(snapshot, workloads):
+            claimed += victims
+            told = cycle.evictions(snapshot, entry.workload, entry.queue, victims)
+            evictions += self._with_past(told, entry.workload.lineage)
+        self._displaced.end(now_us, is_any_left=bool(workloads))
+        return claimed, tuple(evictions)
+
+    def _displaced_workload(self, key: WorkloadKey) -> DisplacedWorkload | None:
+        """Return a workload with its pods without a place; None where nodes do not decide.
+
+        So it is also where places depend on those of its other pods.
+        """
+        workload, holder = self._workloads[key], self._ledger.get(key)
+        reservation = self._held_by(workload)
+        if holder is None or reservation is None or not self._may_preempt(key):
+            return None
+        counts, has_devices = self.places.ledger.unplaced(key), asks_devices(workload)
+        flavors = {each.name: each.flavors.values() for each in reservation.pod_sets}
+        wants = [
+            self.places.want(
+                pod_set,
+                counts[pod_set.name],
+                flavors.get(pod_set.name, ()),
+                has_devices=has_devices,
+            )
+            for pod_set in workload.pod_sets
+            if pod_set.name in counts
+        ]
+        needed = tuple(want for want in wants if want is not None)
+        if len(needed) < len(counts) or not all(map(displaced.is_free_of_siblings, needed)):
+            return None
+        queue = self.forest.queues[holder.cluster_queue]
+        preemptor = Preemptor(
+            key=key,
+            uid=workload.uid,
+            queue=queue,
+            local_queue=workload.queue,
+            priority=workload.priority,
+            queue_us=holder.queue_us,
+            spared=self._preemption_history.spared(workload.lineage) | {key},
+        )
+        return DisplacedWorkload(
+            workload=workload, holder=holder, queue=queue, preemptor=preemptor, wants=needed
+        )
 
     def _snapshot(self, now_us: int) -> Snapshot:
         return Snapshot(
@@ -1025,16 +1109,19 @@ class SchedulerState:
         if not verdict.evictions:
             return verdict
         lineage = self._workloads[verdict.head.key].lineage
-        remembered = tuple(
+        return replace(verdict, evictions=self._with_past(verdict.evictions, lineage))
+
+    def _with_past(self, evictions: Iterable[Evict], lineage: str) -> tuple[Evict, ...]:
+        """Return evictions for a workload of a lineage that the victims remember."""
+        return tuple(
             replace(
                 eviction,
                 preempted_by=history.with_one(
                     self._workloads[eviction.workload].preempted_by, lineage, self._lineages
                 ),
             )
-            for eviction in verdict.evictions
+            for eviction in evictions
         )
-        return replace(verdict, evictions=remembered)
 
     def _settle(self, now_us: int) -> None:
         """Brings trees, activity, backoffs, past usage and retries up to date."""

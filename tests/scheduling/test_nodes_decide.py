@@ -285,10 +285,10 @@ def test_victims_do_not_come_back_before_their_preemptor_while_their_pods_end():
     assert admitted(made.cycle()) == ["high"]
 
 
-def unbound(*nodes: Node, priority: int = 1) -> Cluster:
+def unbound(*nodes: Node, priority: int = 1, **fields: Any) -> Cluster:
     """A pod with a place on `n0` that has not come to it yet, and a victim on each other node."""
     made = cluster(node("n0", 4), *nodes, within=LOWER)
-    made.world.add(asking("unbound", 4, priority=priority))
+    made.world.add(asking("unbound", 4, priority=priority, **fields))
     assert admitted(made.world.cycle()) == ["unbound"]
     for other in nodes:
         made.world.add(asking(f"low-{other.name}", 4, priority=1))
@@ -305,7 +305,7 @@ def test_the_room_of_a_victim_goes_first_to_a_pod_that_lost_its_place():
 
 
 def test_nobody_is_stopped_for_a_place_that_a_pod_without_one_takes():
-    made = unbound(node("n1", 4), priority=9)
+    made = unbound(node("n1", 4), priority=9, never_preempts=True)
     made.pod("foreign", "n0", {GPU: 2})
     made.world.add(asking("high", 4, priority=5))
 
@@ -1192,3 +1192,75 @@ def test_a_resource_without_quota_is_told_where_nodes_are_full_too():
     made = in_zones(group({"ga": {GPU: (8,)}}))
     made.world.add(needing("next", CPU))
     assert waits(made.cycle())["next"].reason == WaitReason.NO_MATCHING_FLAVOR
+
+
+def borrowed(*nodes: str, **fields: Any) -> Cluster:
+    """Each node holds a workload of ``other`` that borrows the quota of ``q``, named as the node."""
+    made = cluster(
+        *(node(name, 4) for name in nodes),
+        quota={"a": 4 * len(nodes)},
+        cohort="all",
+        reclaim=ANY,
+        **fields,
+    )
+    made.world.state.set_cluster_queue(
+        cluster_queue("other", cohort="all", groups=[group({"a": {GPU: (0,)}})]), NOW_US
+    )
+    key = LocalQueueKey("default", "other")
+    made.world.state.set_local_queue(
+        model.LocalQueue(key=key, cluster_queue=ClusterQueueName("other")), NOW_US
+    )
+    for name in nodes:
+        selector = {"kubernetes.io/hostname": name}
+        made.world.add(asking(name, 4, queue="other", selector=selector))
+        made.cycle()
+    return made
+
+
+def ends(made: Cluster, name: str) -> str:
+    """The pod of a workload is being deleted, and its quota is free."""
+    ((uid, pod),) = [
+        (uid, pod)
+        for uid, pod in made.places.ledger._pods.by_key.items()
+        if pod.workload == ("default", name)
+    ]
+    made.places.set_pod(uid, replace(pod, is_ending=True))
+    made.world.finish(name)
+    return uid
+
+
+@pytest.mark.parametrize("is_its_victim", [True, False])
+def test_nobody_is_stopped_while_a_pod_ends_whose_room_is_enough(is_its_victim: bool):
+    made = borrowed("n1", "n2")
+    victim = "n1"
+    if is_its_victim:
+        made.world.add(asking("reclaims", 4))
+        (victim,) = evicted(made.cycle())
+    uid = ends(made, victim)
+    if not is_its_victim:
+        made.world.add(asking("reclaims", 4))
+
+    for _ in range(3):
+        result = made.cycle()
+        assert (evicted(result), admitted(result)) == ({}, [])
+
+    made.places.drop_pod(uid)
+    assert admitted(made.cycle()) == ["reclaims"]
+
+
+def test_fewer_are_stopped_where_pods_end_on_other_nodes():
+    made = borrowed("n1", "n2", "n3")
+    ends(made, "n2")
+    made.world.add(asking("reclaims", 4, 2))
+
+    assert len(evicted(made.cycle())) == 1
+
+
+def test_a_pod_that_ends_on_a_node_which_takes_none_leaves_no_room():
+    made = borrowed("n1", "n2")
+    ends(made, "n1")
+    cordoned = model.Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+    made.places.set_node(replace(made.places.ledger.nodes["n1"], taints=(cordoned,)))
+    made.world.add(asking("reclaims", 4))
+
+    assert list(evicted(made.cycle())) == ["n2"]

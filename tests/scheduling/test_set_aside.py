@@ -139,7 +139,7 @@ def test_what_nodes_have_free_is_as_before_where_an_error_ends_a_decision(monkey
     assert made.cycle().admitted
     made.world.add(waiting("odd", "q", sets=(pods("main", 1, {GPU: 8, CPU: 1}),), priority=9))
     before = dict(made.places.ledger.free("n00"))
-    failing_for(monkeypatch, cycle, "_evictions")
+    failing_for(monkeypatch, cycle, "evictions")
 
     assert waits(made.cycle())["odd"].why == SetAside()
 
@@ -157,7 +157,7 @@ def test_its_victims_are_left_for_the_heads_after_it_and_it_holds_nothing_back(m
         waiting("plain", "b", 2),
     )
     before = usage(made)
-    failing_for(monkeypatch, cycle, "_evictions")
+    failing_for(monkeypatch, cycle, "evictions")
 
     result = made.cycle()
 

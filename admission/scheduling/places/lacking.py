@@ -20,6 +20,7 @@ class Lacking:
         self._of_shape: dict[PodShape, dict[WorkloadKey, None]] = {}
         self._doubtful: dict[PodShape, None] = {}
         """Shapes of which any node may take a pod."""
+        self._added: dict[WorkloadKey, None] = {}
 
     def __contains__(self, key: WorkloadKey) -> bool:
         """Return whether pods of a workload lack a place."""
@@ -28,6 +29,20 @@ class Lacking:
     def __bool__(self) -> bool:
         """Return whether pods of any workload lack a place."""
         return bool(self._ages)
+
+    @property
+    def keys(self) -> tuple[WorkloadKey, ...]:
+        """Return the workloads, the oldest first."""
+        return tuple(self._ages)
+
+    def precedes(self, key: WorkloadKey, later: WorkloadKey) -> bool:
+        """Return whether a workload has lacked a place for longer than another one."""
+        return self._age(key) < self._age(later)
+
+    def take_added(self) -> tuple[WorkloadKey, ...]:
+        """Return the workloads that were added since the last call and still lack a place."""
+        added, self._added = self._added, {}
+        return tuple(key for key in added if key in self._ages)
 
     @property
     def shapes(self) -> tuple[PodShape, ...]:
@@ -47,10 +62,12 @@ class Lacking:
             for shape in listed:
                 self._of_shape.setdefault(shape, {})[key] = None
         self._doubtful.update(dict.fromkeys(listed))
+        self._added[key] = None
 
     def discard(self, key: WorkloadKey) -> None:
         """Note that all pods of a workload have places, or need none."""
         _, shapes = self._ages.pop(key, (0, ()))
+        self._added.pop(key, None)
         for shape in shapes:
             keys = self._of_shape[shape]
             del keys[key]

@@ -92,6 +92,7 @@ class NodeLedger:
         """How many of them were on each node, by workload and pod set."""
         """How many pods of a workload are on nodes, by pod set, node and whether they end."""
         self._on_node = self._pods.index(lambda _, pod: (pod.node,))
+        self._ending = self._pods.index(lambda _, pod: (True,) if pod.is_ending else ())
         self._of_priority = self._pods.index(lambda _, pod: (pod.priority,))
         self._promises: dict[WorkloadKey, _Promise] = {}
         self._kept: dict[WorkloadKey, None] = {}
@@ -114,6 +115,9 @@ class NodeLedger:
         self._is_supposing = False
         self._lifted: dict[WorkloadKey, None] = {}
         """Workloads that are supposed to be gone."""
+        self._is_without_ending = False
+        self._placing: WorkloadKey | None = None
+        """The workload of `placing_anew`."""
 
     # ---------------------------------------------------------------------------------- seeing
 
@@ -371,11 +375,12 @@ class NodeLedger:
     def lacking_placed(self) -> Iterator[None]:
         """Suppose that pods without a place get the room of who is supposed to be gone.
 
-        The scheduler binds them as soon as there is room, whoever it was made for.
+        The scheduler binds them as soon as there is room, whoever it was made for. Within
+        `placing_anew` these are the pods of workloads that have lacked a place for longer.
         """
         placed: list[tuple[WorkloadKey, Place]] = []
         try:
-            if self._lifted and self._lacking:
+            if self._lacking and (self._lifted or self._is_without_ending):
                 with self._supposing():
                     placed.extend(self._place_lacking(self._lacking.shapes))
             yield
@@ -384,10 +389,74 @@ class NodeLedger:
                 for key, place in placed:
                     self._put(key, self._promises[key], replace(place, count=-place.count))
 
+    @contextmanager
+    def without_ending(self) -> Iterator[bool]:
+        """Suppose that pods that are being deleted are gone, within a with statement.
+
+        Nothing has to be done for their room. It is told whether there are any.
+        """
+        if self._is_without_ending:
+            yield True in self._ending
+            return
+        ending = [
+            pod
+            for pod in map(self._pods.__getitem__, self._ending.keys(True))
+            if pod.workload is None or WorkloadKey(*pod.workload) not in self._lifted
+        ]
+        self._is_without_ending = True
+        self._suppose_ended(ending, -1)
+        try:
+            yield bool(ending)
+        finally:
+            self._suppose_ended(ending, 1)
+            self._is_without_ending = False
+
+    def _suppose_ended(self, pods: Iterable[BoundPod], sign: int) -> None:
+        with self._supposing():
+            for pod in pods:
+                self._use(pod.node, pod.requests, sign, is_held=pod.workload is not None)
+
+    @contextmanager
+    def placing_anew(self, key: WorkloadKey) -> Iterator[None]:
+        """Ask where the pods of a workload that lack a place may be, within a with statement.
+
+        Nothing is kept for anybody, and pods that are being deleted are supposed to be gone.
+        """
+        self._placing = key
+        try:
+            with self.without_ending(), self._beside_kept():
+                yield
+        finally:
+            self._placing = None
+
+    def take_lacking(self) -> tuple[WorkloadKey, ...]:
+        """Return the workloads of which pods lack a place that did not at the last call."""
+        return self._lacking.take_added()
+
+    def lacking(self) -> tuple[WorkloadKey, ...]:
+        """Return the workloads of which pods lack a place, the oldest first."""
+        return self._lacking.keys
+
+    def is_lacking(self, key: WorkloadKey) -> bool:
+        """Return whether pods of a workload lack a place."""
+        return key in self._lacking
+
+    def unplaced(self, key: WorkloadKey) -> dict[PodSetName, int]:
+        """Return how many pods of a workload have neither a node nor a place, by pod set."""
+        promise = self._promises.get(key)
+        wants = () if promise is None else promise.wants
+        counts = {
+            want.pod_set: self._unbound(key, want) - promise.count(want.pod_set)
+            for want in wants
+            if promise is not None
+        }
+        return {pod_set: count for pod_set, count in counts.items() if count > 0}
+
     def _place_lacking(self, shapes: Iterable[PodShape]) -> Iterator[tuple[WorkloadKey, Place]]:
         """Promise places to workloads that lack them, and yield these."""
         for key in self._lacking.in_turn(shapes, lambda shape: bool(self.rooms(shape).total)):
-            if key not in self._lifted:
+            is_later = self._placing is not None and not self._lacking.precedes(key, self._placing)
+            if key not in self._lifted and not is_later:
                 for place in self._find_places(key, self._promises[key]):
                     yield key, place
 
@@ -722,7 +791,8 @@ class NodeLedger:
         with self._supposing():
             for uid in self._of_workload.keys((key.namespace, key.name)):
                 pod = self._pods[uid]
-                self._use(pod.node, pod.requests, sign, is_held=True)
+                if not (self._is_without_ending and pod.is_ending):
+                    self._use(pod.node, pod.requests, sign, is_held=True)
             promise = self._promises.get(key)
             if promise is None:
                 return
@@ -911,9 +981,11 @@ class NodeLedger:
         return name not in self._held
 
     def _pods_on(self, name: str) -> Iterator[BoundPod]:
-        """Yield the pods on a node but those of workloads that are supposed to be gone."""
+        """Yield the pods on a node but those that are supposed to be gone."""
         for uid in self._on_node.keys(name):
             pod = self._pods[uid]
+            if self._is_without_ending and pod.is_ending:
+                continue
             if pod.workload is None or WorkloadKey(*pod.workload) not in self._lifted:
                 yield pod
 
