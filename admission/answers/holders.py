@@ -344,58 +344,6 @@ def _reclaimers(
     return whoever, higher
 
 
-def borrowers_on_nodes(read: Read, key: WorkloadKey) -> tuple[Holder, ...]:
-    """Return who holds GPUs of nodes that the queue of an admitted Workload could take back.
-
-    Args:
-        read: all queues and Workloads, with the pods that have started.
-        key: of the Workload.
-
-    Returns:
-        Holders that have borrowed what the Workload holds as its own quota, with those of their
-        pods that are on nodes, largest first; none where the Workload borrows itself, or where its
-        queue takes nothing back by its policies.
-    """
-    owner = read.holding.get(key)
-    if owner is None:
-        return ()
-    borrowed = _borrowed(read)
-    gpus_within_quota = {
-        pair
-        for pair in owner.usage
-        if quota_use.is_gpu(pair.resource) and not borrowed.get(key, {}).get(pair)
-    }
-    holders = []
-    for workload in read.holding.values():
-        pairs = gpus_within_quota & borrowed.get(workload.key, {}).keys()
-        if not pairs or not _reclaims(read, owner, workload, pairs):
-            continue
-        holder = _of_workload(read, workload, borrowed)
-        pods_there = tuple(pod for pod in holder.pods if pod.gpus and not pod.ending)
-        if holder.state == "admitted" and pods_there:
-            holders.append(replace(holder, pods=pods_there))
-    return tuple(sorted(holders, key=_gpus_on_nodes, reverse=True))
-
-
-def _reclaims(
-    read: Read,
-    owner: ReservingWorkload,
-    workload: ReservingWorkload,
-    borrowed: AbstractSet[FlavorResource],
-) -> bool:
-    """Return whether one Workload, asked for anew, may take back what another one borrows."""
-    node = read.forest.queues.get(workload.cluster_queue)
-    if node is None or workload.stays or workload.surges or not quota.gives_back(node):
-        return False
-    whoever, higher = _reclaimers(node, borrowed)
-    is_lower = workload.priority < owner.priority
-    return owner.cluster_queue in whoever or (is_lower and owner.cluster_queue in higher)
-
-
-def _gpus_on_nodes(holder: Holder) -> int:
-    return sum(sum(pod.gpus.values()) for pod in holder.pods)
-
-
 def _names(listed: list[str]) -> str:
     if len(listed) == 1:
         return f"queue {listed[0]}"

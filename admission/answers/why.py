@@ -20,8 +20,6 @@ from admission.answers import (
     cluster,
     estimates,
     flavor_labels,
-    holders,
-    owning,
     quota_use,
     shortages,
     subjects,
@@ -29,7 +27,6 @@ from admission.answers import (
     without_queues,
 )
 from admission.answers.cluster import Wanted
-from admission.answers.holders import Holder
 from admission.answers.subjects import ExplainedObject
 from admission.answers.without_queues import FlavorRequest, LastEvent
 from admission.base import amount as amounts
@@ -47,7 +44,6 @@ from admission.owners import pod as pod_owner
 from admission.reasons import kueue, next_steps, placing, reading, sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling.hierarchy import CohortNode, QueueNode
-from admission.scheduling.model import Enforcement
 
 _AS_LOCAL_QUEUE: Final = structs.converter(LocalQueue)
 _AS_OBJECT: Final = structs.converter(views.Object)
@@ -239,7 +235,6 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
     if in_full and answer.reason == Code.PODS_NOT_RUNNING:
         with suppress(errors.ForbiddenError):
             answer = _as_pods_say(answer, workload, _started_pods(api, answer))
-        answer = _with_borrowers(api, answer, workload)
     node = _node(pod)
     return replace(answer, nodes={node: 1}) if node else answer
 
@@ -423,7 +418,7 @@ def _on_nodes(api: Api, answer: Answer, workload: Document) -> Answer:
         return replace(answer, missing=(*answer.missing, missing))
     nodes = Counter(_node(pod) for pod in pods if _is_alive(pod) and _node(pod))
     answer = replace(answer, nodes=dict(sorted(nodes.items())))
-    return _with_borrowers(api, _as_pods_say(answer, workload, pods), workload)
+    return _as_pods_say(answer, workload, pods)
 
 
 def _started_pods(api: Api, answer: Answer) -> list[Document]:
@@ -468,49 +463,6 @@ def _as_pods_say(answer: Answer, workload: Document, pods: Iterable[Document]) -
 def _phase(pod: Document) -> str:
     phase: str = pod.get("status", {}).get("phase") or ""
     return phase
-
-
-def _with_borrowers(api: Api, answer: Answer, workload: Document) -> Answer:
-    """Return the answer with who holds its nodes by borrowing, and how its quota takes them back.
-
-    What is admitted already preempts nobody. Deleted and created again it does, where nodes decide
-    what is admitted.
-    """
-    if answer.reason != Code.PODS_NOT_RUNNING or not reading.says_no_node_free(answer.message):
-        return answer
-    lists = Wanted(namespace=answer.namespace, pods=cluster.RELEASED, pod_fields=cluster.RUNNING)
-    read = cluster.relate(cluster.read(api, lists))
-    answer = replace(answer, missing=(*answer.missing, *read.missing))
-    key = WorkloadKey(answer.namespace, answer.workload)
-    undecided = {
-        flavor.metadata.name
-        for flavor in read.objects.flavors
-        if flavor.metadata.annotation(names.PLACEMENT) in {Enforcement.TELL, Enforcement.OFF}
-    }
-    borrowers = holders.borrowers_on_nodes(read, key)
-    if not borrowers or not undecided.isdisjoint(answer.flavors.values()):
-        return answer
-    owner = _AS_WORKLOAD(workload).metadata.controller()
-    step = next_steps.to_reclaim_nodes(owning.typed(owner), answer.namespace)
-    notes = [_borrowed_there(each) for each in borrowers[:_NAMED]]
-    if len(borrowers) > _NAMED:
-        notes.append(f"{len(borrowers) - _NAMED} others run there on borrowed quota")
-    return replace(answer, notes=(*answer.notes, *notes), advice=step)
-
-
-_NAMED: Final = 3
-
-
-def _borrowed_there(holder: Holder) -> str:
-    """Return who a borrower is, on which nodes, what it has borrowed, and through which queue."""
-    name = owning.shown(holder.namespace, holder.owner, holder.workload)
-    nodes = sorted({pod.node for pod in holder.pods})
-    borrowed = [
-        (part.resource, part.flavor, part.borrowed)
-        for part in holder.held
-        if part.borrowed and quota_use.is_gpu(part.resource)
-    ]
-    return sentences.runs_on_borrowed(name, nodes, borrowed, holder.cluster_queue)
 
 
 def _workload_named(pod: Document) -> str:

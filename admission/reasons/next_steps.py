@@ -387,22 +387,6 @@ def for_flavors(flavors: Mapping[str, Mapping[str, str]]) -> str:
     return f"create it again, and {labels}: it never starts as it is" if labels else ""
 
 
-def to_reclaim_nodes(owner: str, namespace: str) -> str:
-    """Return how admitted work gets nodes that others have by borrowing.
-
-    Args:
-        owner: what it was made for, such as ``job.batch/train``; empty where that is not one.
-        namespace: its namespace.
-    """
-    step = (
-        "create it again, so that its quota takes them back: nothing is preempted for what is "
-        "admitted already"
-    )
-    kind, _, name = owner.partition("/")
-    command = f": kubectl delete {kind}/{name} -n {namespace}" if owner else ""
-    return f"delete it and {step}{command}"
-
-
 def is_code(text: str) -> bool:
     """Return whether a text is a code of this module."""
     return text in _CODES

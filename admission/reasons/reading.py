@@ -384,7 +384,6 @@ def told_amounts(message: str) -> tuple[Told, ...]:
 
 # ------------------------------------------------------------------------ pods that do not run
 
-_NONE_FREE: Final = re.compile(r"a pod asks [^,;]+, and no node has as many free")
 _BEYOND: Final = re.compile(r"a pod asks [^,;]+, the largest node has [^\s;]+(?: \([^)]*\))?")
 _LARGEST_NODE: Final = re.compile(r"a pod asks [^,;]+, the largest node has ([^\s;(]*[^\s;(.])")
 _NOT_READY: Final = re.compile(r"pods are ready: node.* not ready")
@@ -411,11 +410,6 @@ def not_running(reason: str, message: str) -> NotRunning | None:
         return None
     beyond = _BEYOND.search(message)
     return NotRunning(message.removeprefix(f"{plain}: "), beyond[0] if beyond else "")
-
-
-def says_no_node_free(message: str) -> bool:
-    """Return whether a message with counts says that a pod waits for what runs on nodes to end."""
-    return _NONE_FREE.search(message) is not None
 
 
 def largest_node(message: str) -> str:

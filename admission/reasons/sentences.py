@@ -1025,28 +1025,6 @@ def members_not_running(counts: MemberCounts) -> Text:
     return pods_not_running(hint(counts))
 
 
-def runs_on_borrowed(
-    holder: str, nodes: Sequence[str], borrowed: Iterable[tuple[str, str, int]], queue: str
-) -> str:
-    """Return that work is on nodes by borrowing, without a full stop.
-
-    ``ml/job/train runs on n1 with 8 a100 that queue vision has borrowed``
-
-    Args:
-        holder: the work, with its namespace.
-        nodes: names of the nodes.
-        borrowed: resources, flavors and amounts.
-        queue: the ClusterQueue that has borrowed them.
-    """
-    rest = len(nodes) - _NODES_NAMED
-    where = ", ".join(nodes[:_NODES_NAMED]) + (f" and {rest} more nodes" if rest > 0 else "")
-    amounts = listed(
-        Lack(resource, flavor, quantity.in_words(resource, amount), free="", reach="").need
-        for resource, flavor, amount in borrowed
-    )
-    return f"{holder} runs on {where} with {amounts} that queue {name(queue)} has borrowed"
-
-
 def missing(counts: MemberCounts) -> str:
     """Return the first thing that a Workload lacks to run, as a clause."""
     total, scheduled = counts.asked, counts.scheduled

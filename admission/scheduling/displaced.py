@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from admission.base.names import FlavorResource, WorkloadKey
-from admission.scheduling import quota
+from admission.scheduling import cycle, quota
+from admission.scheduling.decisions import Evict
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import PreemptionPolicy, Workload
 from admission.scheduling.places.model import Want
@@ -32,14 +33,42 @@ class DisplacedWorkload:
 
     Attributes:
         holder: what it holds.
+        queue: its ClusterQueue.
         wants: its pods without a place.
+        spared: workloads that it has preempted too often already.
     """
 
     workload: Workload
     holder: ReservingWorkload
     queue: QueueNode
-    preemptor: Preemptor
     wants: tuple[Want, ...]
+    spared: frozenset[WorkloadKey]
+
+    @property
+    def preemptor(self) -> Preemptor:
+        """Return it as a workload that takes victims."""
+        return Preemptor(
+            key=self.workload.key,
+            uid=self.workload.uid,
+            queue=self.queue,
+            local_queue=self.workload.queue,
+            priority=self.workload.priority,
+            queue_us=self.holder.queue_us,
+            spared=self.spared | {self.workload.key},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRoom:
+    """Who leaves for displaced workloads.
+
+    Attributes:
+        claimed: the victims, also those that are leaving already.
+        evictions: of those that are not told yet.
+    """
+
+    claimed: tuple[Target, ...] = ()
+    evictions: tuple[Evict, ...] = ()
 
 
 @dataclass(slots=True)
@@ -89,28 +118,28 @@ def is_free_of_siblings(want: Want) -> bool:
     )
 
 
-def victims(
-    snapshot: Snapshot, displaced: Iterable[DisplacedWorkload]
-) -> Iterator[tuple[DisplacedWorkload, tuple[Target, ...]]]:
-    """Yield the victims of each workload that needs some and may take them.
+def make_room(snapshot: Snapshot, displaced: Iterable[DisplacedWorkload]) -> MadeRoom:
+    """Return the victims of those workloads that need some and may take them.
 
     Args:
         snapshot: what is decided on; left as it was.
         displaced: the oldest first; each is decided as if the victims of those before it had left.
     """
     claimed: list[Target] = []
+    evictions: list[Evict] = []
     in_vain: set[tuple[object, ...]] = set()
     for entry in displaced:
-        asks = (entry.queue.name, entry.preemptor.priority, entry.wants, entry.preemptor.spared)
+        asks = entry.queue.name, entry.workload.priority, entry.wants, entry.spared
         if asks in in_vain:
             continue
         with snapshot.without(target.workload for target in claimed):
-            chosen = _victims_of(snapshot, entry)
-        if chosen is None:
+            victims = _victims_of(snapshot, entry)
+        if victims is None:
             in_vain.add(asks)
-        elif chosen:
-            claimed += chosen
-            yield entry, chosen
+        elif victims:
+            claimed += victims
+            evictions += cycle.evictions(snapshot, entry.workload, entry.queue, victims)
+    return MadeRoom(tuple(claimed), tuple(evictions))
 
 
 def _victims_of(snapshot: Snapshot, entry: DisplacedWorkload) -> tuple[Target, ...] | None:

@@ -42,7 +42,7 @@ from admission.scheduling.admission_fair_sharing import FairUsage
 from admission.scheduling.changes import Changed, Changes
 from admission.scheduling.consumption import Consumption, Rank
 from admission.scheduling.decisions import Admit, CycleResult, Evict, Requeue, Wait
-from admission.scheduling.displaced import DisplacedWorkload, DueSearches
+from admission.scheduling.displaced import DisplacedWorkload, DueSearches, MadeRoom
 from admission.scheduling.heads import Head, HeadResult, result_of
 from admission.scheduling.hierarchy import CohortHierarchy, CohortNode, QueueNode
 from admission.scheduling.inadmissible import InadmissibleRequeues
@@ -65,7 +65,6 @@ from admission.scheduling.places.enforcement import PodPlaces, asks_devices
 from admission.scheduling.places.model import Place, Want
 from admission.scheduling.places.search import StepBudget
 from admission.scheduling.preemption import history, relief
-from admission.scheduling.preemption.candidates import Preemptor, Target
 from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.quota_holders import QuotaHolders
 from admission.scheduling.reserving import ReservingWorkload
@@ -905,21 +904,21 @@ class SchedulerState:
         A displaced workload has its quota already, so it comes before all heads.
         """
         self._settle(now_us)
-        claimed, evictions = self._make_room_for_displaced(now_us)
+        room = self._make_room_for_displaced(now_us)
         is_blocked = self._blocked_by_pods()
         chosen = [] if is_blocked else self._queues.heads(self.config.heads_per_cycle)
         if not chosen:
-            return CycleResult(evicted=evictions)
+            return CycleResult(evicted=room.evictions)
         self.cycles += 1
         snapshot = self._snapshot(now_us)
         heads = [self._head(name, item) for name, item in self._sharing.apart(chosen)]
-        decided = cycle.run(snapshot, heads, claimed)
+        decided = cycle.run(snapshot, heads, room.claimed)
         verdicts = [self._remembered(self._in_full(verdict_)) for verdict_ in decided]
         waits = [wait for verdict in verdicts for wait in self._apply(verdict, now_us)]
         self._stand_sharers(now_us)
         self.places.ledger.settle()  # where nodes only tell, nobody has looked for places yet
         result = result_of(verdicts)
-        return replace(result, evicted=(*evictions, *result.evicted), bypassed=tuple(waits))
+        return replace(result, evicted=(*room.evictions, *result.evicted), bypassed=tuple(waits))
 
     def _note_displaced(self, now_us: int) -> None:
         """Note for which workloads without nodes victims are to be looked for."""
@@ -936,21 +935,15 @@ class SchedulerState:
             return False
         return displaced.may_preempt(workload, holder, node)
 
-    def _make_room_for_displaced(self, now_us: int) -> tuple[list[Target], tuple[Evict, ...]]:
-        """Return the victims of displaced workloads, and the evictions that are not told yet."""
+    def _make_room_for_displaced(self, now_us: int) -> MadeRoom:
+        """Decide who leaves for displaced workloads that are to be looked at."""
         if not self._displaced:
-            return [], ()
-        ledger, snapshot = self.places.ledger, self._snapshot(now_us)
-        due = [key for key in ledger.lacking() if key in self._displaced.keys]
+            return MadeRoom()
+        due = [key for key in self.places.ledger.lacking() if key in self._displaced.keys]
         workloads = [entry for key in due if (entry := self._displaced_workload(key)) is not None]
-        claimed: list[Target] = []
-        evictions: list[Evict] = []
-        for entry, victims in displaced.victims(snapshot, workloads):
-            claimed += victims
-            told = cycle.evictions(snapshot, entry.workload, entry.queue, victims)
-            evictions += self._with_past(told, entry.workload.lineage)
+        room = displaced.make_room(self._snapshot(now_us), workloads)
         self._displaced.end(now_us, is_any_left=bool(workloads))
-        return claimed, tuple(evictions)
+        return replace(room, evictions=self._with_past(room.evictions))
 
     def _displaced_workload(self, key: WorkloadKey) -> DisplacedWorkload | None:
         """Return a workload with its pods without a place; None where nodes do not decide.
@@ -976,18 +969,12 @@ class SchedulerState:
         needed = tuple(want for want in wants if want is not None)
         if len(needed) < len(counts) or not all(map(displaced.is_free_of_siblings, needed)):
             return None
-        queue = self.forest.queues[holder.cluster_queue]
-        preemptor = Preemptor(
-            key=key,
-            uid=workload.uid,
-            queue=queue,
-            local_queue=workload.queue,
-            priority=workload.priority,
-            queue_us=holder.queue_us,
-            spared=self._preemption_history.spared(workload.lineage) | {key},
-        )
         return DisplacedWorkload(
-            workload=workload, holder=holder, queue=queue, preemptor=preemptor, wants=needed
+            workload=workload,
+            holder=holder,
+            queue=self.forest.queues[holder.cluster_queue],
+            wants=needed,
+            spared=self._preemption_history.spared(workload.lineage),
         )
 
     def _snapshot(self, now_us: int) -> Snapshot:
@@ -1108,16 +1095,17 @@ class SchedulerState:
         """Return a verdict whose victims remember it."""
         if not verdict.evictions:
             return verdict
-        lineage = self._workloads[verdict.head.key].lineage
-        return replace(verdict, evictions=self._with_past(verdict.evictions, lineage))
+        return replace(verdict, evictions=self._with_past(verdict.evictions))
 
-    def _with_past(self, evictions: Iterable[Evict], lineage: str) -> tuple[Evict, ...]:
-        """Return evictions for a workload of a lineage that the victims remember."""
+    def _with_past(self, evictions: Iterable[Evict]) -> tuple[Evict, ...]:
+        """Return evictions that the victims remember."""
         return tuple(
             replace(
                 eviction,
                 preempted_by=history.with_one(
-                    self._workloads[eviction.workload].preempted_by, lineage, self._lineages
+                    self._workloads[eviction.workload].preempted_by,
+                    self._workloads[eviction.preemptor].lineage,
+                    self._lineages,
                 ),
             )
             for eviction in evictions

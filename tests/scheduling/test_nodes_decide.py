@@ -1195,7 +1195,7 @@ def test_a_resource_without_quota_is_told_where_nodes_are_full_too():
 
 
 def borrowed(*nodes: str, **fields: Any) -> Cluster:
-    """Each node holds a workload of ``other`` that borrows the quota of ``q``, named as the node."""
+    """On each node runs a workload of its name that borrows the quota of ``q`` by ``other``."""
     made = cluster(
         *(node(name, 4) for name in nodes),
         quota={"a": 4 * len(nodes)},
@@ -1219,11 +1219,8 @@ def borrowed(*nodes: str, **fields: Any) -> Cluster:
 
 def ends(made: Cluster, name: str) -> str:
     """The pod of a workload is being deleted, and its quota is free."""
-    ((uid, pod),) = [
-        (uid, pod)
-        for uid, pod in made.places.ledger._pods.by_key.items()
-        if pod.workload == ("default", name)
-    ]
+    pods: Mapping[str, BoundPod] = made.places.ledger._pods.by_key
+    ((uid, pod),) = [(uid, pod) for uid, pod in pods.items() if pod.workload == ("default", name)]
     made.places.set_pod(uid, replace(pod, is_ending=True))
     made.world.finish(name)
     return uid
@@ -1259,7 +1256,7 @@ def test_fewer_are_stopped_where_pods_end_on_other_nodes():
 def test_a_pod_that_ends_on_a_node_which_takes_none_leaves_no_room():
     made = borrowed("n1", "n2")
     ends(made, "n1")
-    cordoned = model.Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+    cordoned = model.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
     made.places.set_node(replace(made.places.ledger.nodes["n1"], taints=(cordoned,)))
     made.world.add(asking("reclaims", 4))
 
