@@ -1,5 +1,6 @@
 """One test's share of a whole cluster: a namespace, and nodes that only its pods select."""
 
+import itertools
 import secrets
 from typing import Any, Unpack
 
@@ -28,15 +29,21 @@ class Pool:
         self.namespace = cluster.create_namespace("e2e")
         self.selector = {POOL_LABEL: self.name}
         self._nodes: list[str] = []
+        self._numbers = itertools.count()
 
     def add_node(self, **facts: Unpack[nodes.Facts]) -> str:
         """Adds a GPU node to the pool, waits until it is Ready, and gives its name."""
-        name = f"{self.name}-{len(self._nodes)}"
+        name = f"{self.name}-{next(self._numbers)}"
         labels = {**facts.get("labels", {}), **self.selector}
         self._nodes.append(name)
         facts["labels"] = labels
         self.cluster.add_gpu_node(name, **facts)
         return name
+
+    def remove_node(self, name: str) -> None:
+        """Takes a node away; its pods are deleted by the cluster."""
+        self._nodes.remove(name)
+        self.cluster.api.delete(f"/api/v1/nodes/{name}")
 
     def path(self, plural: str, name: str = "", *, api: str = "api/v1") -> str:
         """Path of an object, or of all, in the namespace."""

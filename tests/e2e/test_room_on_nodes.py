@@ -164,6 +164,59 @@ def free_gpus(system: Installed, node: str) -> str:
     return str(int(allocatable[names.GPU_RESOURCE]) - held)
 
 
+@pytest.mark.parametrize("how", ["drained", "gone"])
+def test_a_job_whose_node_is_lost_takes_its_quota_back_from_one_borrower(
+    system: Installed, team: Pool, how: str
+):
+    hosts = [team.add_node(product=A100, gpus=4) for _ in range(3)]
+    flavor = add_flavor(system, team, "a", A100)
+    for name, gpus in ((team.name, 12), (f"{team.name}-borrows", 0)):
+        system.add_cluster_queue(
+            name,
+            quotas={flavor: {names.GPU_RESOURCE: gpus, "cpu": "1k"}},
+            cohortName=team.name,
+            preemption={"reclaimWithinCohort": "Any"},
+        )
+        system.add_local_queue(team.namespace, name, name)
+        system.wait_for_queue(team.namespace, name)
+
+    def run(name: str, queue: str) -> str:
+        """The node on which the pod of a Job runs."""
+        job = objects.make_job(name, 1, objects.make_pod_spec(4), run_for="1h")
+        job["metadata"]["labels"] = {names.QUEUE_LABEL: queue}
+        team.create("jobs", job, api="apis/batch/v1")
+        return waiting.until(lambda: node_of(team, name), what=f"{name} runs")
+
+    lost = run("own", team.name)
+    borrowers = {run(name, f"{team.name}-borrows"): name for name in ("theirs-0", "theirs-1")}
+    assert {lost, *borrowers} == set(hosts)
+
+    if how == "drained":
+        team.cluster.api.patch(f"/api/v1/nodes/{lost}", {"spec": {"unschedulable": True}})
+        (pod,) = [pod for pod in team.pods() if pod["metadata"]["labels"].get("app") == "own"]
+        team.cluster.api.delete(team.path("pods", pod["metadata"]["name"]))
+    else:
+        team.remove_node(lost)
+
+    host = waiting.until(lambda: node_of(team, "own", but=lost), what="own runs elsewhere")
+    (goes_on,) = set(borrowers) - {host}
+    assert node_of(team, borrowers[goes_on]) == goes_on
+    stopped = system.api.get(team.path("jobs", borrowers[host], api="apis/batch/v1"))
+    assert stopped["spec"]["suspend"] is True
+
+
+def node_of(team: Pool, job: str, but: str = "") -> str:
+    """The node but one on which a pod of a Job runs; empty where none does."""
+    nodes = [
+        pod["spec"].get("nodeName", "")
+        for pod in team.pods("Running")
+        if pod["metadata"]["labels"].get("app") == job
+        and "deletionTimestamp" not in pod["metadata"]
+        and pod["spec"]["nodeName"] != but
+    ]
+    return nodes[0] if nodes else ""
+
+
 def test_a_gang_whose_pods_keep_apart_waits_for_as_many_hosts(system: Installed, team: Pool):
     for _ in range(3):
         team.add_node(product=A100, gpus=4)
