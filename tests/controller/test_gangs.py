@@ -333,6 +333,21 @@ def test_a_member_beyond_the_minimum_that_is_deleted_gives_its_quota_back_after_
     assert world.is_gated("f")
 
 
+def test_the_end_of_that_minute_is_seen_though_nothing_else_happens() -> None:
+    world = ready_world(quota=3)
+    show(world, 2)
+    add(world, "a", "b", "c")
+    assert started(world) == {"a", "b", "c"}
+    world.add_pod("waits", gpus=1)
+    world.delete_pod("c")
+    world.pass_time(50)
+    assert world.admitted() == {"a", "b"}
+
+    world.pass_time(15)
+
+    assert world.admitted() == {"a", "b", "waits"}
+
+
 def test_a_member_of_a_group_that_was_admitted_in_part_gives_its_quota_back_when_it_ends() -> None:
     world = ready_world(quota=4)
     show(world, 2)

@@ -429,7 +429,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         for pod in owner.ending():
             self._draft.look_again_at(self._endings.free_at(pod))
         due = None if subject.workload is None else self._replaced_until(subject.workload)
-        if due is not None and due > self._clock.now() and owner.is_of_podgroup():
+        if due is not None and due > self._clock.now():
             self._draft.look_again_at(due)
         leaving = self._leaving(subject, owner)
         is_single = owner.view.gang is not None and owner.view.gang.is_single
