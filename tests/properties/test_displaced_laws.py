@@ -92,6 +92,8 @@ class _Site:
                 running = [pod for pod in self.pods if pod.node and pod.stays]
                 if running:
                     self.finish(running[at % len(running)])
+            case _:
+                assert step[0] == "lose", "one node stays"
 
     def lose(self, node: str) -> None:
         for pod in [pod for pod in self.pods if pod.node == node]:

@@ -11,6 +11,7 @@ from admission.scheduling.decisions import CycleResult
 from admission.scheduling.displaced import AGAIN_US
 from admission.scheduling.model import Enforcement
 from admission.scheduling.places.model import Place
+from admission.scheduling.preemption import targets
 from admission.scheduling.preemption.history import MOST
 from tests.builders.scheduling import ANY, LOWER, NEVER, NOW_US, SECOND_US, cluster_queue, group
 from tests.scheduling.test_nodes_decide import GPU, Cluster, asking, cluster, node
@@ -332,3 +333,84 @@ def test_it_comes_to_its_node_though_nobody_is_admitted_until_all_pods_run():
     result = made.cycle()
 
     assert (evicted(result), admitted(result)) == (["borrows"], [])
+
+
+def ending(made: Cluster, name: str) -> str:
+    """The pod of a workload is being deleted."""
+    ((uid, pod),) = [
+        (uid, pod)
+        for uid, pod in made.places.ledger._pods.by_key.items()
+        if pod.workload == ("default", name)
+    ]
+    made.places.set_pod(uid, replace(pod, is_ending=True))
+    return str(uid)
+
+
+def test_the_room_of_a_victim_whose_pod_ends_counts_once():
+    made = fleet("n1", "n2", gpus=4)
+    run(made, "own", gpus=4)
+    for index in range(2):
+        run(made, f"borrows-{index}", gpus=2, queue="borrower")
+    told_to_leave(made, "borrows-0")
+    ending(made, "borrows-0")
+
+    lose(made, *hosts_of(made, "own"))
+
+    assert evicted(made.cycle()) == ["borrows-1"]
+
+
+def test_a_pod_of_low_priority_that_ends_counts_once_where_the_scheduler_preempts():
+    made = fleet("n1", gpus=4)
+    made.pod("ends", "n1", {GPU: 2}, is_ending=True)
+    made.pod("foreign", "n1", {GPU: 2})
+    low = replace(made.places.ledger._pods["ends"], priority=0)
+    made.places.set_pod("ends", low)
+    made.places.set_pod("foreign", replace(low, priority=9, is_ending=False))
+    (pod_set,) = asking("high", 4, needs={"priority": 5}).pod_sets
+    want = made.places.want(pod_set, 1, ["a"], has_devices=True)
+    assert want is not None
+
+    with made.places.ledger.without_ending():
+        assert not made.places.ledger.fits_by_preemption(want)
+
+
+def test_what_is_kept_for_somebody_who_waits_goes_to_it_first():
+    made = fleet("n1", "n2", "n3")
+    run(made, "own")
+    for index in range(2):
+        run(made, f"borrows-{index}", queue="borrower")
+    made.world.add(asking("head", 1))
+    (victim,) = evicted(made.cycle())
+    told_to_leave(made, victim)
+    uid = ending(made, victim)
+    made.cycle()
+
+    lose(made, *hosts_of(made, "own"))
+    result = made.cycle()
+
+    assert [eviction.preemptor.name for eviction in result.evicted] == ["head"]
+    made.places.drop_pod(uid)
+    made.world.finish(victim)
+    made.cycle()
+    assert made.places.ledger.places(WorkloadKey("default", "own"))
+
+
+def test_a_search_in_vain_is_made_once_for_many_that_ask_the_same(monkeypatch: Any):
+    made = fleet(*(f"n{index}" for index in range(8)), reclaim=LOWER)
+    for index in range(6):
+        run(made, f"own-{index}")
+    run(made, "borrows", queue="borrower")
+    for host in [hosts_of(made, f"own-{index}")[0] for index in range(6)]:
+        lose(made, host)
+    searched = []
+    choose = targets.choose
+
+    def counting(*args: Any) -> Any:
+        searched.append(args)
+        return choose(*args)
+
+    monkeypatch.setattr(targets, "choose", counting)
+    made.places.drop_node(min(made.places.ledger.nodes.keys() - set(hosts_of(made, "borrows"))))
+
+    assert made.cycle().evicted == ()
+    assert len(searched) == 1
