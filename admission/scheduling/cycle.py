@@ -20,7 +20,7 @@ from admission.base.causes import (
     Why,
 )
 from admission.base.conditions import WaitReason
-from admission.base.names import FlavorResource, WorkloadKey
+from admission.base.names import ChargeKey, FlavorResource, WorkloadKey
 from admission.scheduling import explain, nomination, ordering, quota
 from admission.scheduling.assignment import BY_NODES, OF_CAPS, LastAssignment
 from admission.scheduling.decisions import Admit, Evict, Mode, Recomputation, Requeue, Wait
@@ -115,8 +115,8 @@ class _Cycle:
     """
 
     snapshot: Snapshot
-    claimed: dict[WorkloadKey, Target] = field(default_factory=dict)
-    replaced: set[WorkloadKey] = field(default_factory=set)
+    claimed: dict[ChargeKey, Target] = field(default_factory=dict)
+    replaced: set[ChargeKey] = field(default_factory=set)
 
     def process(self, nominee: NominatedHead) -> HeadResult:
         """Decides about one nominee.
@@ -364,7 +364,7 @@ def _evictions(snapshot: Snapshot, nominee: NominatedHead) -> tuple[Evict, ...]:
             preemptor_cluster_queue=nominee.queue.name,
         )
         for target in nominee.targets
-        if not target.workload.evicted
+        if not target.workload.evicted and isinstance(target.workload.key, WorkloadKey)
     )
 
 

@@ -7,7 +7,7 @@ costs a question for each shape and none for each workload.
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 
-from admission.base.names import WorkloadKey
+from admission.base.names import ChargeKey
 from admission.scheduling.places.model import PodShape
 
 
@@ -15,13 +15,13 @@ class Lacking:
     """Workloads with pods that have neither a node nor a promise, the oldest first."""
 
     def __init__(self) -> None:
-        self._ages: dict[WorkloadKey, tuple[int, tuple[PodShape, ...]]] = {}
+        self._ages: dict[ChargeKey, tuple[int, tuple[PodShape, ...]]] = {}
         self._last_age = 0
-        self._of_shape: dict[PodShape, dict[WorkloadKey, None]] = {}
+        self._of_shape: dict[PodShape, dict[ChargeKey, None]] = {}
         self._doubtful: dict[PodShape, None] = {}
         """Shapes of which any node may take a pod."""
 
-    def __contains__(self, key: WorkloadKey) -> bool:
+    def __contains__(self, key: ChargeKey) -> bool:
         """Return whether pods of a workload lack a place."""
         return key in self._ages
 
@@ -34,7 +34,7 @@ class Lacking:
         """Return the shapes of the pods that lack a place."""
         return tuple(self._of_shape)
 
-    def add(self, key: WorkloadKey, shapes: Iterable[PodShape]) -> None:
+    def add(self, key: ChargeKey, shapes: Iterable[PodShape]) -> None:
         """Note that pods of a workload lack a place; it keeps its age."""
         listed = tuple(dict.fromkeys(shapes))
         age = self._ages.get(key)
@@ -48,7 +48,7 @@ class Lacking:
                 self._of_shape.setdefault(shape, {})[key] = None
         self._doubtful.update(dict.fromkeys(listed))
 
-    def discard(self, key: WorkloadKey) -> None:
+    def discard(self, key: ChargeKey) -> None:
         """Note that all pods of a workload have places, or need none."""
         _, shapes = self._ages.pop(key, (0, ()))
         for shape in shapes:
@@ -73,7 +73,7 @@ class Lacking:
 
     def in_turn(
         self, shapes: Iterable[PodShape], has_room: Callable[[PodShape], bool]
-    ) -> Iterator[WorkloadKey]:
+    ) -> Iterator[ChargeKey]:
         """Yield the workloads of shapes while there is room for pods like theirs, oldest first.
 
         Who was yielded may be discarded; nobody may be added meanwhile.
@@ -81,7 +81,7 @@ class Lacking:
         lines = [
             (shape, iter(tuple(self._of_shape[shape]))) for shape in shapes if has_room(shape)
         ]
-        heads: list[tuple[int, int, WorkloadKey]] = []
+        heads: list[tuple[int, int, ChargeKey]] = []
 
         def push(index: int) -> None:
             shape, line = lines[index]
@@ -97,5 +97,5 @@ class Lacking:
                 yield key
             push(index)
 
-    def _age(self, key: WorkloadKey) -> int:
+    def _age(self, key: ChargeKey) -> int:
         return self._ages.get(key, (0, ()))[0]
