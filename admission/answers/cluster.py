@@ -331,7 +331,7 @@ def relate(objects: Objects) -> Read:
     """Put objects in relation to each other; those that break a rule are left out."""
     unreadable: list[str] = []
     readable = _each(objects.workloads, workloads.scheduling_value, unreadable)
-    by_key = {workload.key: workload for _, workload in readable}
+    by_key = {workload.workload_key: workload for _, workload in readable}
     holding = {
         key: reserving.of(workload, workload.reservation)
         for key, workload in by_key.items()

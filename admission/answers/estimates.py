@@ -134,7 +134,7 @@ def _of_tree(
         for queue in members
         if queue.name in pending
     ]
-    keys = tuple(item.workload.key for _, line in lines for item in line)
+    keys = tuple(item.key for _, line in lines for item in line)
     if len(keys) > _MOST_WAITING:
         return {}
     prospects = dict(zip(keys, source.prospects(keys), strict=True))
@@ -142,7 +142,7 @@ def _of_tree(
     for queue, line in lines:
         groups = _groups(queue.quotas)
         candidates[queue.name] = [
-            _candidate(item, queue, groups, prospects[item.workload.key]) for item in line
+            _candidate(item, queue, groups, prospects[item.key]) for item in line
         ]
     return _estimated(_forest(members, cohorts), ends, candidates, now)
 
@@ -283,7 +283,7 @@ def _candidate(
     )
     is_enough = queue.active and _needs_quota_only(prospect.wait)
     return Candidate(
-        workload=item.workload.key,
+        workload=item.key,
         order=item.order,
         choices=choices,
         run_us=prospect.run_us,
@@ -343,7 +343,7 @@ def _is_certain(wait: Wait | None, choices: Choices) -> bool:
 
 def _ends_of(read: Read) -> Iterator[QuotaEnd]:
     for holder in read.holding.values():
-        workload, limit = read.workloads[holder.key], _limit_of(read, holder)
+        workload, limit = read.workloads[holder.workload_key], _limit_of(read, holder)
         end = None if holder.surges else execution_times.execution_end(workload, limit)
         if end is not None:
             yield QuotaEnd(
@@ -355,7 +355,7 @@ def _ends_of(read: Read) -> Iterator[QuotaEnd]:
 
 def _limit_of(read: Read, holder: ReservingWorkload) -> run_times.Limit | None:
     return execution_times.run_limit(
-        read.workloads[holder.key],
+        read.workloads[holder.workload_key],
         read.queues.get(holder.cluster_queue),
         read.locals_.get((holder.local_queue.namespace, holder.local_queue.name)),
     )

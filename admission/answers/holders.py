@@ -183,7 +183,7 @@ def _borrowed(read: Read) -> dict[WorkloadKey, dict[FlavorResource, int]]:
                 part = min(left[pair], workload.usage[pair])
                 left[pair] -= part
                 if part:
-                    borrowed.setdefault(workload.key, {})[pair] = part
+                    borrowed.setdefault(workload.workload_key, {})[pair] = part
     return borrowed
 
 
@@ -216,10 +216,10 @@ def _of_workload(
     workload: ReservingWorkload,
     borrowed: Mapping[WorkloadKey, Mapping[FlavorResource, int]],
 ) -> Holder:
-    view = read.workloads[workload.key]
-    leaves = read.is_releasing(workload.key)
+    view = read.workloads[workload.workload_key]
+    leaves = read.is_releasing(workload.workload_key)
     state = "releasing" if leaves else "admitted" if workload.admitted else "reserved"
-    borrowed_here = borrowed.get(workload.key, {})
+    borrowed_here = borrowed.get(workload.workload_key, {})
     unknown = _unknown(read, workload)
     pairs = sorted(
         workload.usage, key=lambda pair: (quota_use.order_of(pair.resource), pair.flavor)
@@ -244,7 +244,7 @@ def _of_workload(
             for pair in pairs
             if workload.usage[pair]
         ),
-        pods=tuple(_running(pod) for pod in read.pods_of.get(workload.key, ())),
+        pods=tuple(_running(pod) for pod in read.pods_of.get(workload.workload_key, ())),
         taken_back_by=_taken_back_by(
             read, workload, borrowed_here.keys() | (unknown & workload.usage.keys()), leaves=leaves
         ),

@@ -3,7 +3,7 @@
 Source: kueue apis/kueue/v1beta2 and pkg/controller/constants.
 """
 
-from typing import Final, NamedTuple, NewType
+from typing import Final, Literal, NamedTuple, NewType
 
 ClusterQueueName = NewType("ClusterQueueName", str)
 CohortName = NewType("CohortName", str)
@@ -30,6 +30,73 @@ class WorkloadKey(NamedTuple):
     def text(self) -> str:
         """Return ``namespace/name``, as messages show it."""
         return f"{self.namespace}/{self.name}"
+
+    def title(self) -> str:
+        """Return its name, to be read beside its namespace."""
+        return self.name
+
+
+class PodCharge(NamedTuple):
+    """Identity of the charge of a pod by itself, with the name of the pod."""
+
+    namespace: str
+    name: str
+    kind: Literal["pod"] = "pod"
+
+    def title(self) -> str:
+        """Return what is charged, to be read beside its namespace."""
+        return f"pod {self.name}"
+
+
+class OwnerCharge(NamedTuple):
+    """Identity of the charge of pods that an owner may still make, with its Workload's name."""
+
+    namespace: str
+    name: str
+    kind: Literal["owner"] = "owner"
+
+    def title(self) -> str:
+        """Return what is charged, to be read beside its namespace."""
+        return f"pods of {self.name}"
+
+
+class KeptCharge(NamedTuple):
+    """Identity of the charge of quota that a Workload held, with the name of that.
+
+    It is kept until it is known whether its pods were started, or for a replacement of its pod.
+    """
+
+    namespace: str
+    name: str
+    kind: Literal["start", "replacement"]
+
+    def title(self) -> str:
+        """Return what is charged, to be read beside its namespace."""
+        return f"kept for the {self.kind} of {self.name}"
+
+
+ChargeKey = WorkloadKey | PodCharge | OwnerCharge | KeptCharge
+"""Identity of what is charged: a Workload, or what is charged besides Workloads.
+
+Named tuples with equal fields are equal whatever their class is. Those of Workloads have two
+fields and all others a third one, so no two kinds are ever equal, and all can be sorted together.
+"""
+
+
+class ClaimHolderKey(NamedTuple):
+    """Identity of a pod that holds GPUs by claim, with its name; it is looked at, not charged."""
+
+    namespace: str
+    name: str
+    kind: Literal["holder"] = "holder"
+
+    def title(self) -> str:
+        """Return what is looked at, to be read beside its namespace."""
+        return f"holder {self.name}"
+
+
+WorkKey = ChargeKey | ClaimHolderKey
+"""Identity of what is looked at in a turn of the controller."""
 
 
 class FlavorResource(NamedTuple):

@@ -13,9 +13,13 @@ from admission.base import conditions, events, logs, metrics, names, pod_resourc
 from admission.base.errors import InvalidValueError
 from admission.base.events import Events
 from admission.base.names import (
+    ChargeKey,
     ClusterQueueName,
     FlavorName,
     FlavorResource,
+    KeptCharge,
+    OwnerCharge,
+    PodCharge,
     ResourceName,
     WorkloadKey,
 )
@@ -47,11 +51,6 @@ _PAUSE_SECONDS: Final = 10.0
 """Between two looks: a write that is under way, or a watch that is behind, is over by then."""
 _REPAIR_SECONDS: Final = 3600.0
 """Between two repairs: a difference that remains after reading everything again needs people."""
-_OF_OWNER: Final = "pods of "
-"""So begins the name by which an owner is charged for pods that it may still make."""
-_KEPT: Final = "kept for "
-"""So begins the name by which quota is charged that is kept for a pod that is to come, or that is
-being started."""
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _NOTHING: Final[Amounts] = {}
 _OF_QUOTA: Final = "charged quota differs from held quota"
@@ -84,14 +83,14 @@ class Expected:
     """What is to be charged.
 
     Attributes:
-        amounts: amounts by the Workload whose pods are charged.
-        doubtful: Workloads of which that cannot be told from what was listed.
-        of_pods: the Workload of each bound pod, by the namespace and name of the pod.
+        amounts: amounts by the Workload whose pods are charged, or by the pod if it names none.
+        doubtful: those of which that cannot be told from what was listed.
+        of_pods: under what each bound pod is counted, by the key of its charge.
     """
 
-    amounts: dict[WorkloadKey, dict[Pair, int]] = field(default_factory=dict)
-    doubtful: set[WorkloadKey] = field(default_factory=set)
-    of_pods: dict[WorkloadKey, WorkloadKey] = field(default_factory=dict)
+    amounts: dict[ChargeKey, dict[Pair, int]] = field(default_factory=dict)
+    doubtful: set[ChargeKey] = field(default_factory=set)
+    of_pods: dict[PodCharge, ChargeKey] = field(default_factory=dict)
 
 
 # ------------------------------------------------------------------------------- what is charged
@@ -122,8 +121,10 @@ def expected(
         # An elastic owner has several, of which those that were replaced hold nothing.
         if owner is not None and (owner.uid not in by_owner or _is_charged(workload, kinds)):
             by_owner[owner.uid] = workload
-    running: dict[tuple[WorkloadKey, str], list[views.Pod]] = {}
-    workloads = {_key(workload): workload for workload in listed.workloads}
+    running: dict[tuple[ChargeKey, str], list[views.Pod]] = {}
+    workloads: dict[ChargeKey, Workload] = {
+        _key(workload): workload for workload in listed.workloads
+    }
     for pod in listed.pods:
         if pod.metadata.namespace in listed.unmanaged:
             continue
@@ -204,7 +205,7 @@ def _charged_pods(workload: Workload, pod_set: str, kinds: Kinds) -> int:
 
 def _add_pods(
     result: Expected,
-    key: WorkloadKey,
+    key: ChargeKey,
     held_pods: list[views.Pod],
     beyond: int,
     listed: Listed,
@@ -303,7 +304,7 @@ def _flavor(pod: views.Pod, group: ResourceGroupSpec, listed: Listed) -> str:
 
 def _add(
     result: Expected,
-    key: WorkloadKey,
+    key: ChargeKey,
     queue: ClusterQueueName,
     flavor: str,
     resource: str,
@@ -327,9 +328,9 @@ def _workload_of(pod: views.Pod, by_owner: Mapping[str, Workload]) -> Workload |
     return by_owner.get(controller.uid) if is_made else None
 
 
-def _named(pod: views.Pod) -> WorkloadKey:
-    name = pod.metadata.annotation(names.WORKLOAD_ANNOTATION) or f"pod {pod.metadata.name}"
-    return WorkloadKey(pod.metadata.namespace, name)
+def _named(pod: views.Pod) -> ChargeKey:
+    name = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+    return WorkloadKey(pod.metadata.namespace, name) if name else _pod_key(pod)
 
 
 def _is_held(
@@ -351,9 +352,9 @@ def _key(view: views.Object) -> WorkloadKey:
     return WorkloadKey(view.metadata.namespace, view.metadata.name)
 
 
-def _pod_key(pod: views.Pod) -> WorkloadKey:
+def _pod_key(pod: views.Pod) -> PodCharge:
     """Return the key under which the core charges a pod on its own."""
-    return WorkloadKey(pod.metadata.namespace, f"pod {pod.metadata.name}")
+    return PodCharge(pod.metadata.namespace, pod.metadata.name)
 
 
 # ------------------------------------------------------------------------------------ comparing
@@ -361,7 +362,7 @@ def _pod_key(pod: views.Pod) -> WorkloadKey:
 
 def differences(
     should: Expected, before: Counted, after: Counted
-) -> dict[WorkloadKey, dict[Pair, int]]:
+) -> dict[ChargeKey, dict[Pair, int]]:
     """Return the amounts that are charged for each Workload by mistake.
 
     Left out is what changed while the API server was listed, and what is under way.
@@ -371,16 +372,16 @@ def differences(
         before: what the core counted before the lists.
         after: what it counted after them.
     """
-    drifts: dict[WorkloadKey, dict[Pair, int]] = {}
+    drifts: dict[ChargeKey, dict[Pair, int]] = {}
     moving = set(should.doubtful)
     for key in before.workloads.keys() | after.workloads.keys():
-        group = should.of_pods.get(key, key)
+        group = should.of_pods.get(key, key) if isinstance(key, PodCharge) else key
         workload = after.workloads.get(key)
-        unlisted = key.name.startswith("pod ") and key not in should.of_pods
-        if key.name.startswith(_KEPT):
+        unlisted = isinstance(key, PodCharge) and key not in should.of_pods
+        if isinstance(key, KeptCharge):
             moving.add(key)
-        if key.name.startswith(_OF_OWNER):  # for pods that are not there yet
-            moving |= {key, WorkloadKey(key.namespace, key.name.removeprefix(_OF_OWNER))}
+        if isinstance(key, OwnerCharge):  # for pods that are not there yet
+            moving |= {key, WorkloadKey(key.namespace, key.name)}
         if before.workloads.get(key) != workload or unlisted or key in after.unsettled:
             moving.add(group)
         elif workload is not None:
@@ -389,7 +390,7 @@ def differences(
                 pair = (workload.cluster_queue, fr)
                 amounts[pair] = amounts.get(pair, 0) + value
     moving |= before.unsettled | after.unsettled
-    result: dict[WorkloadKey, dict[Pair, int]] = {}
+    result: dict[ChargeKey, dict[Pair, int]] = {}
     for group in drifts.keys() | should.amounts.keys():
         if group in moving:
             continue
@@ -461,7 +462,7 @@ class _Look:
     """
 
     in_sums: dict[Pair, int]
-    workloads: dict[WorkloadKey, dict[Pair, int]]
+    workloads: dict[ChargeKey, dict[Pair, int]]
     nodes: dict[str, dict[str, int]]
     listed: Listed
 
@@ -574,7 +575,8 @@ class Auditor:
         now = self._monotonic()
         mends = self._repaired_at is None or now - self._repaired_at >= _REPAIR_SECONDS
         if drift_shown:
-            self._tell(drift_shown, sorted(key.text() for key in lasting), queues, mends=mends)
+            keys = sorted(f"{key.namespace}/{key.title()}" for key in lasting)
+            self._tell(drift_shown, keys, queues, mends=mends)
         if nodes:
             self._tell_nodes(nodes, look.listed.nodes, mends=mends)
         self.node_drift = nodes

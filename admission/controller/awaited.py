@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from admission.base.names import WorkloadKey
+from admission.base.names import WorkKey
 from admission.base.tables import Table
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -35,25 +35,25 @@ class AwaitedObjects:
     """
 
     def __init__(self) -> None:
-        self._awaiting: Table[WorkloadKey, frozenset[Awaited]] = Table()
+        self._awaiting: Table[WorkKey, frozenset[Awaited]] = Table()
         self._by_awaited = self._awaiting.index(lambda _, awaited: awaited)
         self._in = self._awaiting.index(lambda key, _: (key.namespace,))
 
     def __len__(self) -> int:
         return len(self._awaiting)
 
-    def set(self, key: WorkloadKey, awaited: frozenset[Awaited]) -> None:
+    def set(self, key: WorkKey, awaited: frozenset[Awaited]) -> None:
         """Take what a key lacks now; empty for nothing."""
         if awaited:
             self._awaiting.put(key, awaited)
         else:
             self._awaiting.pop(key)
 
-    def take(self, awaited: Awaited) -> tuple[WorkloadKey, ...]:
+    def take(self, awaited: Awaited) -> tuple[WorkKey, ...]:
         """Return those that await something, and forget them; they are looked at again."""
         return self._forget(self._by_awaited.keys(awaited))
 
-    def take_for(self, resource: Resource, view: views.Object) -> tuple[WorkloadKey, ...]:
+    def take_for(self, resource: Resource, view: views.Object) -> tuple[WorkKey, ...]:
         """Return those that may go on after a change of an object, and forget them."""
         name = view.metadata.name
         if resource is resources.NAMESPACES:
@@ -66,7 +66,7 @@ class AwaitedObjects:
             return self.take(priority_class(name))
         return ()
 
-    def _forget(self, keys: tuple[WorkloadKey, ...]) -> tuple[WorkloadKey, ...]:
+    def _forget(self, keys: tuple[WorkKey, ...]) -> tuple[WorkKey, ...]:
         for key in keys:
             self._awaiting.pop(key)
         return keys

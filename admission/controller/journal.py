@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 
 from admission.base import conditions, logs, names
 from admission.base.clock import Clock
-from admission.base.names import WorkloadKey
+from admission.base.names import ChargeKey, WorkloadKey
 from admission.base.periodic_thread import PeriodicThread
 from admission.config.gpu_configuration import JournalSettings as Settings
 from admission.controller import usage_tally
@@ -139,11 +139,11 @@ class Counting:
             if holding is not None and holding.since:
                 self.tally.add_ended(holding, max(holding.since, int(ended.timestamp())))
 
-    def _holding(self, key: WorkloadKey) -> RecordedHolding | None:
+    def _holding(self, key: ChargeKey) -> RecordedHolding | None:
         charge = self._state.written_charge(key)
         return None if charge is None else self._made(key, charge)
 
-    def _made(self, key: WorkloadKey, charge: ReservingWorkload) -> RecordedHolding | None:
+    def _made(self, key: ChargeKey, charge: ReservingWorkload) -> RecordedHolding | None:
         """Return what is recorded of a charge; None where it has no GPUs."""
         user = charge.user.name[:_LONGEST_USER] if self._has_users else ""
         amounts = {
@@ -163,7 +163,7 @@ class Counting:
         return RecordedHolding(
             uid=charge.uid,
             since=charge.reserved_us // 1_000_000,
-            owner=None if charge.is_pod else self._owner(key),
+            owner=self._owner(key) if isinstance(key, WorkloadKey) else None,
             amounts=tuple(sorted(amounts.items())),
         )
 

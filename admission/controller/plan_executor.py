@@ -2,7 +2,7 @@
 
 from admission.base.clock import Clock
 from admission.base.events import Events
-from admission.base.names import WorkloadKey
+from admission.base.names import WorkKey
 from admission.controller.awaited import AwaitedObjects
 from admission.controller.plans import PlanDraft, ReconcilePlan
 from admission.controller.writing.flow_control import FlowControl
@@ -33,7 +33,7 @@ class PlanExecutor:
         self._events = events
         self._clock = clock
 
-    def carry_out(self, key: WorkloadKey, plan: ReconcilePlan) -> None:
+    def carry_out(self, key: WorkKey, plan: ReconcilePlan) -> None:
         """Have the effects of a plan, in the order: notes, waiting, time, events, request."""
         for remember, arguments in plan.notes:
             remember(*arguments)

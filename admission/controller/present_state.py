@@ -2,7 +2,13 @@
 
 from collections.abc import Iterable
 
-from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
+from admission.base.names import (
+    ChargeKey,
+    ClaimHolderKey,
+    ClusterQueueName,
+    LocalQueueKey,
+    WorkloadKey,
+)
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.pending_conditions import PendingConditionWriter
 from admission.controller.quarantine import Quarantine
@@ -13,6 +19,7 @@ from admission.controller.scheduler import Scheduler
 from admission.controller.turns import Turns
 from admission.controller.watched_kinds import WatchedKinds
 from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing.api_requests import QueueKey
 from admission.controller.writing.flow_control import FlowControl
 from admission.gpu.inventory import GpuNode, NodeStock
 from admission.objects import views
@@ -118,7 +125,9 @@ class PresentState:
     def counted(self) -> Counted:
         """Return the charged quota, and the Workloads whose charge is about to change."""
         workloads, sums = self._state.charges()
-        unsettled = {key for key in self._flow.open() if isinstance(key, WorkloadKey)}
+        unsettled = {
+            key for key in self._flow.open() if not isinstance(key, ClaimHolderKey | QueueKey)
+        }
         return Counted(
             workloads=workloads,
             sums=sums,
@@ -126,6 +135,6 @@ class PresentState:
             on_nodes=self._state.places.ledger.held_by_pods(),
         )
 
-    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[Workload | None, ...]:
+    def workloads(self, keys: Iterable[ChargeKey]) -> tuple[Workload | None, ...]:
         """Return Workloads as last seen, in the order of the keys; None for one that is gone."""
         return tuple(self._workloads.get(key) for key in keys)

@@ -9,7 +9,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, WorkloadKey
+from admission.base.names import (
+    ChargeKey,
+    ClusterQueueName,
+    FlavorResource,
+    LocalQueueKey,
+    WorkloadKey,
+)
 from admission.gpu.inventory import GpuNode, NodeStock
 from admission.objects import views
 from admission.objects.workload import Workload
@@ -32,9 +38,9 @@ class Counted:
         on_nodes: what bound pods hold on each node, by resource.
     """
 
-    workloads: Mapping[WorkloadKey, ReservingWorkload]
+    workloads: Mapping[ChargeKey, ReservingWorkload]
     sums: Mapping[ClusterQueueName, Mapping[FlavorResource, int]]
-    unsettled: frozenset[WorkloadKey]
+    unsettled: frozenset[ChargeKey]
     on_nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
@@ -94,7 +100,7 @@ class Reader(Protocol):
         """Return the present charges, as copies."""
         ...
 
-    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[Workload | None, ...]:
+    def workloads(self, keys: Iterable[ChargeKey]) -> tuple[Workload | None, ...]:
         """Return Workloads as last seen, in the order of the keys; None for one that is gone."""
         ...
 

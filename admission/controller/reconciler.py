@@ -14,7 +14,7 @@ from admission.base import clock as clocks
 from admission.base import conditions, events
 from admission.base.causes import MemberCounts
 from admission.base.clock import Clock
-from admission.base.names import WorkloadKey
+from admission.base.names import ClaimHolderKey, PodCharge, WorkKey, WorkloadKey
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.fitting import Fitting
 from admission.controller.plans import PlanDraft, ReconcilePlan
@@ -39,7 +39,7 @@ from admission.objects import views
 from admission.objects.workload import Workload
 from admission.reasons import added_conditions
 
-SubjectOf = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
+SubjectOf = Callable[[WorkKey], tuple[Owners[Any, Any], Subject] | None]
 """Whose business a Workload key is and what there is; None for nobody's."""
 
 
@@ -99,16 +99,23 @@ class Reconciler:
         self._draft = draft
         self._not_ready_after = not_ready_after
 
-    def reconcile(self, key: WorkloadKey) -> ReconcilePlan:
-        """Return the plan for a Workload, or for an owner that has none yet."""
+    def reconcile(self, key: WorkKey) -> ReconcilePlan:
+        """Return the plan for a Workload, for an owner that has none yet, or for a lone pod."""
         try:
             request = self._next_request(key)
         finally:
             plan = self._draft.take()
         return replace(plan, request=request)
 
-    def _next_request(self, key: WorkloadKey) -> ApiRequest | None:
-        cache, subject_now = self._cache, self._cache.subject(key)
+    def _next_request(self, key: WorkKey) -> ApiRequest | None:
+        cache = self._cache
+        if isinstance(key, PodCharge):
+            return cache.running.next_request(key)
+        if isinstance(key, ClaimHolderKey):
+            return cache.holders.next_request(key)
+        if not isinstance(key, WorkloadKey):
+            return None
+        subject_now = cache.subject(key)
         workload = cache.workloads.get(key)
         if workload is not None and cache.foreign.is_unattributed(key):
             return api_requests.find_writer(workload)
@@ -119,7 +126,7 @@ class Reconciler:
         elif workload is not None:
             request = self._of_workload(key, workload)
         request = request or cache.children.next_request(key) or cache.groups.tell_refused(key)
-        return request or cache.running.next_request(key) or cache.holders.next_request(key)
+        return request or cache.running.queue_left(key)
 
     def _of_workload(self, key: WorkloadKey, workload: Workload) -> ApiRequest | None:
         """Return the request that follows from a decision, from claims or from upkeep."""

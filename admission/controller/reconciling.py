@@ -3,7 +3,7 @@
 from typing import Final
 
 from admission.base import logs
-from admission.base.names import WorkloadKey
+from admission.base.names import PodCharge, WorkKey, WorkloadKey
 from admission.controller.plan_executor import PlanExecutor
 from admission.controller.plans import ReconcilePlan
 from admission.controller.quarantine import Quarantine
@@ -63,9 +63,9 @@ class Reconciling:
         self._queue = queue
         self._log = logs.get("core")
 
-    def advance(self, key: WorkloadKey) -> None:
-        """Do what is to be done about a Workload, unless a request about it is open."""
-        current = self._workloads.current(key)
+    def advance(self, key: WorkKey) -> None:
+        """Do what is to be done about a Workload or pod, unless a request about it is open."""
+        current = self._workloads.current(key) if isinstance(key, WorkloadKey) else key
         if current != key:
             self._queue.add(current)  # pods name the first slice of their owner
         if self._flow.is_busy(key) or key in self._quarantine:
@@ -74,7 +74,7 @@ class Reconciling:
             plan = self._plan(key)
             self._plans.carry_out(key, plan)
         except Exception:  # noqa: BLE001  # one odd Workload must not stop all others
-            self._log.exception("workload skipped", namespace=key.namespace, name=key.name)
+            self._log.exception("workload skipped", namespace=key.namespace, name=key.title())
             self._flow.rest(key, flow_control.ODD_SECONDS)
             return
         if (
@@ -84,13 +84,15 @@ class Reconciling:
         ):
             self._flow.forget(key)
 
-    def _plan(self, key: WorkloadKey) -> ReconcilePlan:
+    def _plan(self, key: WorkKey) -> ReconcilePlan:
         """Return the plan for a Workload; what has to be decided for it is decided at once.
 
         So no decision is left without its request, and none of an earlier turn counts.
         """
-        self._running.on_turn(key)
-        self._scheduling.on_turn(key)
+        if isinstance(key, PodCharge):
+            self._running.on_turn(key)
+        if isinstance(key, WorkloadKey):
+            self._scheduling.on_turn(key)
         plan = self.reconciler.reconcile(key)
         for _ in range(_DECISIONS_A_TURN):
             if not plan.decisions:

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from admission.base import logs
-from admission.base.names import WorkloadKey
+from admission.base.names import PodCharge, WorkKey, WorkloadKey
 from admission.controller import watched
 from admission.controller.effects import EffectRecorder
 from admission.controller.queues.queue_status_writer import QueueStatuses
@@ -11,7 +11,6 @@ from admission.controller.routes import WorkloadRoutes
 from admission.controller.scheduler import Scheduler
 from admission.controller.seeing.informers import Change
 from admission.controller.watched_kinds import WatchedKinds
-from admission.controller.watched_owners import claim_holders
 from admission.controller.watched_owners.claim_holders import ClaimHolders
 from admission.controller.watched_owners.every_kind import OwnersOfEveryKind
 from admission.controller.watched_owners.notices import Notices
@@ -125,10 +124,10 @@ class RequestResults:
             self._finish(result)
 
     def _look_at(self, key: api_requests.RequestKey) -> None:
-        if isinstance(key, WorkloadKey):
-            self._queue.add(key)
-        else:
+        if isinstance(key, api_requests.QueueKey):
             self._statuses.mark(key)
+        else:
+            self._queue.add(key)
 
     def _finish(self, outcome: RequestResult | None) -> None:
         """Take what became of a request; None where that is open."""
@@ -140,7 +139,13 @@ class RequestResults:
             self._take_refusal(request)
         if isinstance(key, api_requests.QueueKey):
             self._statuses.complete(key, outcome)
-            return
+        elif isinstance(key, WorkloadKey):
+            self._finish_of_workload(key, outcome)
+        else:
+            self._finish_of_pod(key, outcome)
+
+    def _finish_of_workload(self, key: WorkloadKey, outcome: RequestResult) -> None:
+        request = outcome.request
         self._refusals.complete(key, outcome)
         self._notices.complete(key, outcome)
         self._scheduling.complete(key, outcome)
@@ -157,6 +162,19 @@ class RequestResults:
             self._flow.rest(key, flow_control.LEAVING_SECONDS)
         elif outcome.result is not Result.DROPPED:
             self._look_again(key, request.operation)
+
+    def _finish_of_pod(self, key: WorkKey, outcome: RequestResult) -> None:
+        """Take what became of a request about a pod that is charged by itself, or is to be."""
+        if outcome.result is Result.DONE:
+            self._owners.done_to_pod(outcome.request)
+        if isinstance(key, PodCharge):
+            self._running.complete(key, outcome)
+            if outcome.request.operation is WritePurpose.CHARGE_ORPHAN:
+                self._on_object(outcome)
+        else:
+            self._on_holder(outcome)
+        if outcome.result is not Result.DROPPED:
+            self._queue.add(key)
 
     def _look_again(self, key: WorkloadKey, operation: WritePurpose) -> None:
         """A Workload that was just given quota is released before others are begun.
@@ -177,8 +195,8 @@ class RequestResults:
             "name": request.name,
             "error": str(error),
         }
-        if isinstance(request.key, WorkloadKey):
-            fields["workload"] = request.key.name
+        if not isinstance(request.key, api_requests.QueueKey):
+            fields["workload"] = request.key.title()
         if errors.is_failed_test(error):
             self._log.info("lost a race, will retry", **fields)
         elif errors.is_namespace_ending(error):
@@ -196,20 +214,17 @@ class RequestResults:
             self._foreign.attribute(key, view)
         elif outcome.request.operation is WritePurpose.FIND_KIND:
             self._on_kind(key, view)
-        elif outcome.request.operation in {WritePurpose.CONFIRM_POD, WritePurpose.LABEL_POD}:
-            self._running.complete(key, outcome)
         elif outcome.request.operation is WritePurpose.END_STRAY:
             self._running.stray_ended(outcome)
-        elif outcome.request.operation is WritePurpose.CHARGE_ORPHAN:
-            self._running.complete(key, outcome)
-            if view is not None:
-                self._kinds.on_update(resource, view)
-        elif outcome.request.operation in claim_holders.OPERATIONS:
-            self._on_holder(outcome)
         elif isinstance(view, views.Object):
-            self._kinds.on_update(resource, view)
+            self._on_object(outcome)
         elif view is None and resource is resources.WORKLOADS:
             self._on_absence(key, outcome)
+
+    def _on_object(self, outcome: RequestResult) -> None:
+        """Take the object of an answer, if it has one."""
+        if outcome.object is not None:
+            self._kinds.on_update(outcome.request.resource, outcome.object)
 
     def _on_holder(self, outcome: RequestResult) -> None:
         """A pod that is charged from now on is watched; this answer may come before the watch."""

@@ -7,7 +7,14 @@ from admission.base import conditions, events, logs, metrics, names
 from admission.base.causes import Misconfigured, ReservedTwice
 from admission.base.clock import Clock
 from admission.base.events import Events
-from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.base.names import (
+    ChargeKey,
+    ClusterQueueName,
+    KeptCharge,
+    OwnerCharge,
+    PodCharge,
+    WorkloadKey,
+)
 from admission.base.tables import Table
 from admission.controller.condition_schedule import ConditionSchedule
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
@@ -31,11 +38,11 @@ from admission.reasons import added_conditions, kueue
 from admission.scheduling import decisions, model, podsets, quota
 from admission.scheduling.state import SchedulerState
 
-OnChange = Callable[[WorkloadKey, model.Workload | None, model.Workload | None], None]
+OnChange = Callable[[ChargeKey, model.Workload | None, model.Workload | None], None]
 """Takes what was known under a key, and what is now; None for nothing."""
 
 
-def _ignore(key: WorkloadKey, before: model.Workload | None, after: model.Workload | None) -> None:
+def _ignore(key: ChargeKey, before: model.Workload | None, after: model.Workload | None) -> None:
     """Do nothing."""
 
 
@@ -87,24 +94,24 @@ class Scheduler:
         self._accounting = accounting
         self._prices = prices
         self._charges = charges
-        self._unpriced: Table[WorkloadKey, model.Workload] = Table()
+        self._unpriced: Table[ChargeKey, model.Workload] = Table()
         self._of_local = self._unpriced.index(lambda _, workload: (workload.queue,))
         self._reserving_in = self._unpriced.index(_reserves_in)
-        self._admits: dict[WorkloadKey, decisions.Admit] = {}
-        self._evicts: dict[WorkloadKey, decisions.Evict] = {}
-        self._preemptions: dict[WorkloadKey, decisions.Evict] = {}
-        self._take_backs: set[WorkloadKey] = set()
-        self._moved: set[WorkloadKey] = set()
+        self._admits: dict[ChargeKey, decisions.Admit] = {}
+        self._evicts: dict[ChargeKey, decisions.Evict] = {}
+        self._preemptions: dict[ChargeKey, decisions.Evict] = {}
+        self._take_backs: set[ChargeKey] = set()
+        self._moved: set[ChargeKey] = set()
         """Workloads whose status says that they use surge quota, and that have quota now."""
-        self._surge_ends: set[WorkloadKey] = set()
+        self._surge_ends: set[ChargeKey] = set()
         """Workloads that are to give surge quota back."""
-        self._charged_again: dict[WorkloadKey, Mapping[str, int]] = {}
+        self._charged_again: dict[ChargeKey, Mapping[str, int]] = {}
         """How many pods of each pod set are left out still, of Workloads that say more."""
-        self._running_charges: dict[WorkloadKey, RunningCharge] = {}
+        self._running_charges: dict[ChargeKey, RunningCharge] = {}
         """Charges of running pods that are not written yet."""
-        self._without_room: set[WorkloadKey] = set()
+        self._without_room: set[ChargeKey] = set()
         """Workloads of which pods run again that there is no room for."""
-        self._starting: set[WorkloadKey] = set()
+        self._starting: set[ChargeKey] = set()
         self._flow = flow
         self._events = events
         self._kinds = kinds
@@ -153,12 +160,18 @@ class Scheduler:
             self._put(key, workload)
 
     def charge(
-        self, view: Workload, queue: str, node_labels: dict[str, str], *, ends: bool
+        self,
+        key: PodCharge | OwnerCharge,
+        view: Workload,
+        queue: str,
+        node_labels: dict[str, str],
+        *,
+        ends: bool,
     ) -> None:
         """Charge a ClusterQueue for pods on their own; see `running_pods.Ledger`."""
-        charged = self._running(view, queue, node_labels)
+        charged = self._running(key, view, queue, node_labels)
         if charged is None:
-            self.on_delete(view.key())
+            self.on_delete(key)
         else:
             self._put_running(charged, ends=ends)
 
@@ -169,7 +182,7 @@ class Scheduler:
         eviction = None if unpriced is None else unpriced.eviction
         if ends and eviction is None:
             eviction = model.Eviction(reason=conditions.PODS_ENDING, since_us=self._now_us())
-        charged = replace(charged, eviction=eviction, stays=not ends, is_pod=True)
+        charged = replace(charged, eviction=eviction, stays=not ends)
         if unpriced is not None and unpriced.reservation and charged.reservation:
             since = unpriced.reservation.reserved_us
             charged = replace(charged, reservation=replace(charged.reservation, reserved_us=since))
@@ -210,11 +223,11 @@ class Scheduler:
         node_labels: dict[str, str],
         running: Mapping[str, int] | None,
     ) -> decisions.Admit | None:
-        charged = self._running(view, queue, node_labels)
+        charged = self._running(view.key(), view, queue, node_labels)
         if charged is None or charged.reservation is None:
             return None
         admit = decisions.Admit(
-            workload=charged.key,
+            workload=charged.workload_key,
             cluster_queue=ClusterQueueName(queue),
             pod_sets=charged.reservation.pod_sets,
         )
@@ -240,10 +253,9 @@ class Scheduler:
         return admit if pod_sets is None else replace(admit, pod_sets=pod_sets)
 
     def _running(
-        self, view: Workload, queue: str, node_labels: dict[str, str]
+        self, key: ChargeKey, view: Workload, queue: str, node_labels: dict[str, str]
     ) -> model.Workload | None:
         """Return a Workload as a ClusterQueue is charged for its pods, which run."""
-        key = view.key()
         try:
             around = self._charges.around(key.namespace)
             workload = workload_objects.scheduling_value(view, around)
@@ -251,7 +263,7 @@ class Scheduler:
             self._log_unreadable("what running pods hold cannot be read", key, error)
             return None
         empty = model.Reservation(cluster_queue=ClusterQueueName(queue), pod_sets=())
-        priced = self._prices.priced(replace(workload, reservation=empty))
+        priced = self._prices.priced(replace(workload, key=key, reservation=empty))
         return self._state.charged(priced, queue, node_labels, self._now_us())
 
     def share(self, key: WorkloadKey, pod_set: str) -> tuple[tuple[str, int], ...] | None:
@@ -267,6 +279,7 @@ class Scheduler:
 
     def charge_beyond(
         self,
+        key: PodCharge,
         view: Workload,
         queue: str,
         node_labels: dict[str, str],
@@ -276,7 +289,7 @@ class Scheduler:
         ends: bool,
     ) -> bool:
         """Charge for what a pod asks beyond its part of a reservation; see `running_pods`."""
-        charged = self._running(view, queue, node_labels)
+        charged = self._running(key, view, queue, node_labels)
         if charged is None or charged.reservation is None:
             return False
         covered = {**workload_objects.requests_of(template), **dict(share)}
@@ -367,14 +380,14 @@ class Scheduler:
             return workload
         return replace(workload, active=True)
 
-    def _log_unreadable(self, subject: str, key: WorkloadKey, error: ValueError) -> None:
-        self._log.error(subject, namespace=key.namespace, name=key.name, error=str(error))
+    def _log_unreadable(self, subject: str, key: ChargeKey, error: ValueError) -> None:
+        self._log.error(subject, namespace=key.namespace, name=key.title(), error=str(error))
 
-    def _put(self, key: WorkloadKey, workload: model.Workload) -> None:
+    def _put(self, key: ChargeKey, workload: model.Workload) -> None:
         before = self._unpriced.get(key)
         self._unpriced.put(key, workload)
         self._state.set_workload(self._prices.priced(workload), self._now_us())
-        if not workload.wants_quota:
+        if not workload.wants_quota and isinstance(key, WorkloadKey):
             self._explainer.forget(key)
         if workload.finished or not workload.active:
             self._admits.pop(key, None)
@@ -397,7 +410,7 @@ class Scheduler:
             self._state.set_workload(self._prices.priced(self._unpriced[key]), self._now_us())
         self.changed()
 
-    def on_delete(self, key: WorkloadKey, *, is_starting: bool = False) -> None:
+    def on_delete(self, key: ChargeKey, *, is_starting: bool = False) -> None:
         """Handle the deletion of a Workload.
 
         Args:
@@ -406,10 +419,17 @@ class Scheduler:
                 is kept until `end_start`: nobody knows whether they run.
         """
         workload = self._state.workload(key) if is_starting and self.holds(key) else None
-        if workload is not None:
+        if workload is not None and isinstance(key, WorkloadKey):
             self._starting.add(key)
             self.keep(_kept_for_start(key), workload)
         before = self._unpriced.pop(key)
+        if isinstance(key, WorkloadKey):
+            self._forget_decisions(key)
+        self._state.drop_workload(key, self._now_us())
+        self.on_change(key, before, None)
+        self.changed()
+
+    def _forget_decisions(self, key: WorkloadKey) -> None:
         self._admits.pop(key, None)
         self._evicts.pop(key, None)
         self._preemptions.pop(key, None)
@@ -419,9 +439,6 @@ class Scheduler:
             keys.discard(key)
         self._explainer.forget(key)
         self.lost_hosts.forget(key)
-        self._state.drop_workload(key, self._now_us())
-        self.on_change(key, before, None)
-        self.changed()
 
     def end_start(self, key: WorkloadKey) -> None:
         """Give back what is kept for pods that run or not, which is known now."""
@@ -429,7 +446,7 @@ class Scheduler:
             self._starting.discard(key)
             self.on_delete(_kept_for_start(key))
 
-    def holds(self, key: WorkloadKey) -> bool:
+    def holds(self, key: ChargeKey) -> bool:
         """Return whether a Workload holds quota, or was given some that is not written yet."""
         return self._state.holds(key)
 
@@ -437,7 +454,7 @@ class Scheduler:
         """Return whether a Workload is in a queue."""
         return self._state.is_pending(key)
 
-    def keep(self, key: WorkloadKey, workload: model.Workload) -> None:
+    def keep(self, key: KeptCharge, workload: model.Workload) -> None:
         """Charge for what a Workload held that has ended; see `rollouts.ChargedWorkloads`."""
         kept = replace(
             workload,
@@ -446,11 +463,10 @@ class Scheduler:
             finished=False,
             pods_ready=True,
             stays=True,
-            is_pod=True,
         )
         self._put(key, kept)
 
-    def take_over(self, key: WorkloadKey, predecessor: WorkloadKey) -> bool:
+    def take_over(self, key: WorkloadKey, predecessor: KeptCharge) -> bool:
         """Decide that a Workload gets what is charged under another key, if it suits."""
         admit = self._state.take_over(key, predecessor, self._now_us())
         if admit is None:
@@ -572,7 +588,7 @@ class Scheduler:
         wakeup = self._state.next_wakeup_us()
         return None if wakeup is None else max(0.0, (wakeup - now_us) / 1e6)
 
-    def undecided(self) -> set[WorkloadKey]:
+    def undecided(self) -> set[ChargeKey]:
         """Return the Workloads of which a decision is not written yet."""
         return {
             *self._admits, *self._evicts, *self._take_backs, *self._moved, *self._surge_ends,
@@ -698,7 +714,7 @@ class Scheduler:
         return int(self._clock.now().timestamp() * 1_000_000)
 
 
-def _reserves_in(_: WorkloadKey, workload: model.Workload) -> tuple[str, ...]:
+def _reserves_in(_: ChargeKey, workload: model.Workload) -> tuple[str, ...]:
     reservation = workload.reservation
     return () if reservation is None else (reservation.cluster_queue,)
 
@@ -727,6 +743,6 @@ def _misconfigured(key: WorkloadKey, message: str) -> decisions.Wait:
     )
 
 
-def _kept_for_start(key: WorkloadKey) -> WorkloadKey:
-    """Return the key under which quota is kept for a start; no Workload can have such a name."""
-    return WorkloadKey(key.namespace, f"kept for the start of {key.name}")
+def _kept_for_start(key: WorkloadKey) -> KeptCharge:
+    """Return the key under which the quota of a Workload is kept for its start."""
+    return KeptCharge(key.namespace, key.name, "start")

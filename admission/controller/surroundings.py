@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Final
 
 from admission.base.clock import Clock
-from admission.base.names import WorkloadKey
+from admission.base.names import ChargeKey, WorkloadKey
 from admission.controller import awaited
 from admission.controller.awaited import AwaitedObjects
 from admission.controller.devices.claims import Claims
@@ -52,13 +52,13 @@ class ConcernedWorkloads:
         self._pending_conditions = pending_conditions
         self._queue = queue
         self._clock = clock
-        self._keys: dict[WorkloadKey, None] = {}
+        self._keys: dict[ChargeKey, None] = {}
 
     def __bool__(self) -> bool:
         """Return whether any is left to be looked at."""
         return bool(self._keys)
 
-    def add(self, keys: Iterable[WorkloadKey]) -> None:
+    def add(self, keys: Iterable[ChargeKey]) -> None:
         """Have Workloads looked at."""
         self._keys.update(dict.fromkeys(keys))
 
@@ -68,7 +68,8 @@ class ConcernedWorkloads:
         self.add(self._state.take_turned(now_us))
         for key in tuple(islice(self._keys, _CONCERNED_A_TURN)):
             del self._keys[key]
-            self._pending_conditions.note(key)
+            if isinstance(key, WorkloadKey):
+                self._pending_conditions.note(key)
             self._queue.add(key)
 
 

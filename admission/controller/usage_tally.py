@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from admission.base.names import WorkloadKey
+from admission.base.names import ChargeKey
 from admission.objects.usage_record import Account, OwnerAccount, Record, RecordedOwner, Runs
 
 MOST_CLOSED: Final = 20_000
@@ -83,19 +83,19 @@ class UsageTally:
         self.covers_from: int | None = None
         self.counted_to = 0
         self._taken_to = 0
-        self._open: dict[WorkloadKey, HoldingSpan] = {}
+        self._open: dict[ChargeKey, HoldingSpan] = {}
         self._closed: deque[HoldingSpan] = deque()
         self._ended: dict[str, HoldingSpan] = {}
         """The last of the closed spans of each holder, by UID."""
 
-    def begin(self, holdings: Mapping[WorkloadKey, RecordedHolding], now: int) -> None:
+    def begin(self, holdings: Mapping[ChargeKey, RecordedHolding], now: int) -> None:
         """Take everything that is held when all was listed for the first time."""
         self.covers_from = now
         for key, holding in holdings.items():
             begin = min(holding.since or now, now)
             self._open[key] = HoldingSpan(holding, begin, begin)
 
-    def update(self, key: WorkloadKey, holding: RecordedHolding | None, now: int) -> None:
+    def update(self, key: ChargeKey, holding: RecordedHolding | None, now: int) -> None:
         """Take what a holder holds now; None for nothing."""
         holding_before = self._open.pop(key, None)
         if holding_before is None:

@@ -86,7 +86,7 @@ def _bound(pod: BoundPodDocument, requests: Mapping[str, int]) -> BoundPod:
     return BoundPod(
         node=pod.spec.node_name,
         requests=requests,
-        workload=(metadata.namespace, name) if name else None,
+        workload=names.WorkloadKey(metadata.namespace, name) if name else None,
         pod_set=metadata.label(names.PODSET_LABEL),
         priority=pod.spec.priority or 0,
         is_ending=metadata.deletion_timestamp is not None and _is_followed(metadata),

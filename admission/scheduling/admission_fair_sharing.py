@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from admission.base.names import LocalQueueKey, ResourceName, WorkloadKey
+from admission.base.names import ChargeKey, LocalQueueKey, ResourceName
 from admission.scheduling import consumption
 from admission.scheduling.changes import Changes
 from admission.scheduling.consumption import Consumption, Rank
@@ -38,7 +38,7 @@ class FairUsage:
         self._ledger = ledger
         self._changes = changes
         self._known: dict[LocalQueueKey, Consumption] = {}
-        self._charges: dict[LocalQueueKey, dict[WorkloadKey, _Charge]] = {}
+        self._charges: dict[LocalQueueKey, dict[ChargeKey, _Charge]] = {}
         self._due_us: int | None = None
         self._wakes = False
 

@@ -40,7 +40,7 @@ def find(
     if blocker is None:
         return None
     name = ClusterQueueName("") if local is None else local.cluster_queue
-    return Wait(workload=workload.key, cluster_queue=name, why=blocker)
+    return Wait(workload=workload.workload_key, cluster_queue=name, why=blocker)
 
 
 def _first(

@@ -20,7 +20,7 @@ from admission.base.causes import (
     Why,
 )
 from admission.base.conditions import WaitReason
-from admission.base.names import FlavorResource, WorkloadKey
+from admission.base.names import ChargeKey, FlavorResource, WorkloadKey
 from admission.scheduling import explain, nomination, ordering, quota
 from admission.scheduling.assignment import BY_NODES, OF_CAPS, LastAssignment
 from admission.scheduling.decisions import Admit, Evict, Mode, Recomputation, Requeue, Wait
@@ -122,8 +122,8 @@ class _Cycle:
     """
 
     snapshot: Snapshot
-    claimed: dict[WorkloadKey, Target] = field(default_factory=dict)
-    replaced: set[WorkloadKey] = field(default_factory=set)
+    claimed: dict[ChargeKey, Target] = field(default_factory=dict)
+    replaced: set[ChargeKey] = field(default_factory=set)
 
     def process(self, nominee: NominatedHead) -> HeadResult:
         """Decides about one nominee.
@@ -375,7 +375,7 @@ def evictions(
     return tuple(
         Evict(
             workload=target.workload.key,
-            preemptor=preemptor.key,
+            preemptor=preemptor.workload_key,
             why=Preempted(
                 target.reason,
                 uid=preemptor.uid,
@@ -387,7 +387,7 @@ def evictions(
             preemptor_cluster_queue=queue.name,
         )
         for target in victims
-        if not target.workload.evicted
+        if not target.workload.evicted and isinstance(target.workload.key, WorkloadKey)
     )
 
 

@@ -9,7 +9,7 @@ from enum import Enum, IntEnum, StrEnum
 
 from admission.base.causes import Preempted, Shortage, Why
 from admission.base.conditions import PreemptionReason
-from admission.base.names import ClusterQueueName, PodSetName, ResourceName, WorkloadKey
+from admission.base.names import ChargeKey, ClusterQueueName, PodSetName, ResourceName, WorkloadKey
 from admission.scheduling.model import NEVER_PREEMPTED, PastPreemptions, PodSetAssignment
 from admission.scheduling.places.model import Place
 
@@ -117,7 +117,7 @@ class Wait:
     why: Why
     requests: tuple[tuple[PodSetName, Mapping[ResourceName, int]], ...] = ()
     shortages: tuple[Shortage, ...] = ()
-    preempting: tuple[WorkloadKey, ...] = ()
+    preempting: tuple[ChargeKey, ...] = ()
 
     @property
     def reason(self) -> str:

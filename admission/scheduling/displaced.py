@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from admission.base.names import FlavorResource, WorkloadKey
+from admission.base.names import ChargeKey, FlavorResource
 from admission.scheduling import cycle, quota
 from admission.scheduling.decisions import Evict
 from admission.scheduling.hierarchy import QueueNode
@@ -42,7 +42,7 @@ class DisplacedWorkload:
     holder: ReservingWorkload
     queue: QueueNode
     wants: tuple[Want, ...]
-    spared: frozenset[WorkloadKey]
+    spared: frozenset[ChargeKey]
 
     @property
     def preemptor(self) -> Preemptor:
@@ -80,14 +80,14 @@ class DueSearches:
         again_us: when those that still lack nodes are looked at again; None for never.
     """
 
-    keys: dict[WorkloadKey, None] = field(default_factory=dict)
+    keys: dict[ChargeKey, None] = field(default_factory=dict)
     again_us: int | None = None
 
     def __bool__(self) -> bool:
         """Return whether there is any to look at."""
         return bool(self.keys)
 
-    def note(self, keys: Iterable[WorkloadKey]) -> None:
+    def note(self, keys: Iterable[ChargeKey]) -> None:
         """Have workloads looked at."""
         self.keys.update(dict.fromkeys(keys))
 

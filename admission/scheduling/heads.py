@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.base.names import ChargeKey, ClusterQueueName, WorkloadKey
 from admission.scheduling import caps
 from admission.scheduling.assignment import LastAssignment
 from admission.scheduling.caps import Caps
@@ -39,15 +39,15 @@ class Head:
     misconfigured: str = ""
     namespace_exists: bool = True
     namespace_matches: bool = True
-    spared: frozenset[WorkloadKey] = frozenset()
-    preempted_for: WorkloadKey | None = None
-    replaces: WorkloadKey | None = None
+    spared: frozenset[ChargeKey] = frozenset()
+    preempted_for: ChargeKey | None = None
+    replaces: ChargeKey | None = None
     caps: Caps = field(default_factory=lambda: caps.NONE)
 
     @property
     def key(self) -> WorkloadKey:
         """Identity of the workload."""
-        return self.workload.key
+        return self.workload.workload_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,11 @@ from typing_extensions import override
 
 from admission.base import amount
 from admission.base.names import (
+    ChargeKey,
     ClusterQueueName,
     CohortName,
     FlavorResource,
     ResourceName,
-    WorkloadKey,
 )
 from admission.scheduling.caps import Holdings
 from admission.scheduling.model import (
@@ -136,7 +136,7 @@ class QueueNode(QuotaNode):
         self.number = number
         self.declared: CohortNode | None = None
         self.active = True
-        self.workloads: dict[WorkloadKey, ReservingWorkload] = {}
+        self.workloads: dict[ChargeKey, ReservingWorkload] = {}
         self.surge_usage: dict[FlavorResource, int] = {}
         self.holdings: Holdings = {}
         self.generation = 0

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from admission.base.causes import NOT_ELSEWHERE, Elsewhere
 from admission.base.names import (
     UNKNOWN_REQUESTER,
+    ChargeKey,
     ClusterQueueName,
     CohortName,
     FlavorName,
@@ -558,7 +559,6 @@ class Workload:
         pods_ready: all of its pods run; matters while admission waits for that.
         generation: of the object; a change makes it tried again.
         stays: nobody can tell it to leave, so it is nobody's victim.
-        is_pod: a pod that is charged on its own, and counted as no Workload.
         owner: UID of the object that controls it; empty for none.
         pod_controller: UID of the object that controls its one pod; empty for none.
         replaces: the workload of the same owner in whose place it is admitted (workload slices).
@@ -568,7 +568,7 @@ class Workload:
         never_preempts: it waits before those of a lower priority, and preempts none of them.
     """
 
-    key: WorkloadKey
+    key: ChargeKey
     uid: Uid
     queue: LocalQueueKey
     priority: int = 0
@@ -589,7 +589,6 @@ class Workload:
     pods_ready: bool = False
     generation: int = 0
     stays: bool = False
-    is_pod: bool = False
     owner: str = ""
     pod_controller: str = ""
     replaces: WorkloadKey | None = None
@@ -597,6 +596,17 @@ class Workload:
     requester: str = ""
     preempted_by: PastPreemptions = NEVER_PREEMPTED
     never_preempts: bool = False
+
+    @property
+    def is_pod(self) -> bool:
+        """Return whether it is charged besides Workloads, and counted as none, such as a pod."""
+        return not isinstance(self.key, WorkloadKey)
+
+    @property
+    def workload_key(self) -> WorkloadKey:
+        """Return its key where it is a Workload, such as all that wait are."""
+        assert isinstance(self.key, WorkloadKey)
+        return self.key
 
     @property
     def user(self) -> User:

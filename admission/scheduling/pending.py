@@ -17,7 +17,13 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
-from admission.base.names import ClusterQueueName, LocalQueueKey, ResourceName, WorkloadKey
+from admission.base.names import (
+    ChargeKey,
+    ClusterQueueName,
+    LocalQueueKey,
+    ResourceName,
+    WorkloadKey,
+)
 from admission.base.selectors import Labels
 from admission.scheduling.assignment import LastAssignment
 from admission.scheduling.caps import Caps
@@ -78,9 +84,11 @@ class Pending:
     parked: bool = False
     told: bool = False
     set_aside_until_us: int = 0
+    key: WorkloadKey = field(init=False)
     order: OrderKey = field(init=False)
 
     def __post_init__(self) -> None:
+        self.key = self.workload.workload_key
         self.order = (-self.workload.priority, self.queue_us, self.workload.uid)
 
     def ready_at_us(self) -> int | None:
@@ -95,8 +103,8 @@ class Pending:
         selector: Selector | None,
         labels: Labels | None,
         *,
-        spared: frozenset[WorkloadKey],
-        preempted_for: WorkloadKey | None,
+        spared: frozenset[ChargeKey],
+        preempted_for: ChargeKey | None,
         limits: Caps,
     ) -> Head:
         """Return the head as a cycle takes it.
@@ -156,9 +164,9 @@ class _Class:
                 for member in self.members.values()
                 if not member.parked and member is not item
             ]
-            self._heap = [_HeapEntry(member.order, member.workload.key) for member in rest]
+            self._heap = [_HeapEntry(member.order, member.key) for member in rest]
             heapq.heapify(self._heap)
-        heapq.heappush(self._heap, _HeapEntry(item.order, item.workload.key))
+        heapq.heappush(self._heap, _HeapEntry(item.order, item.key))
 
     def first(self) -> Pending | None:
         """The first member that may be tried."""
@@ -197,7 +205,7 @@ class PendingSnapshot:
 
     def _place(self, item: Pending) -> tuple[Rank, bool, OrderKey]:
         rank = _SAME if self.ranks is None else self.ranks[item.workload.queue]
-        return rank, item.workload.key != self.first, item.order
+        return rank, item.key != self.first, item.order
 
 
 class PendingQueue:
@@ -363,7 +371,7 @@ class PendingQueue:
         """
         best_effort = self.strategy == QueueingStrategy.BEST_EFFORT_FIFO
         if best_effort and requeue == Requeue.PENDING_PREEMPTION:
-            self._sticky = item.workload.key
+            self._sticky = item.key
         ready = item.ready_at_us()
         if ready is not None and ready <= now_us and self._stays(item, requeue):
             return ()
@@ -383,9 +391,9 @@ class PendingQueue:
         concerned = group.untold if is_same else group.members
         group.is_parked, group.result = True, result
         told_members = tuple(
-            key for key in concerned if key != item.workload.key and not self._items[key].parked
+            key for key in concerned if key != item.key and not self._items[key].parked
         )
-        for key in (item.workload.key, *told_members):
+        for key in (item.key, *told_members):
             self._items[key].told = True
             group.untold.pop(key, None)
         return told_members
@@ -436,12 +444,12 @@ class PendingQueue:
 
     def _park(self, item: Pending) -> None:
         self._set_parked(item, is_parked=True)
-        self._parked_items[item.workload.key] = None
+        self._parked_items[item.key] = None
         self._classes[item.equivalence].first()  # its entry goes now, not after it was freed
 
     def _unpark(self, item: Pending) -> None:
         self._set_parked(item, is_parked=False)
-        del self._parked_items[item.workload.key]
+        del self._parked_items[item.key]
         self._classes[item.equivalence].enter(item)
 
     def _enter(self, equivalence: Hashable) -> None:
@@ -538,10 +546,10 @@ class PendingQueue:
         return not item.parked and not self._classes[item.equivalence].is_parked
 
     def _shown_order(self, item: Pending) -> tuple[Rank, bool, OrderKey]:
-        return self._rank(item), item.workload.key != self._sticky, item.order
+        return self._rank(item), item.key != self._sticky, item.order
 
     def _insert(self, item: Pending) -> None:
-        key = item.workload.key
+        key = item.key
         self._items[key] = item
         if len(self._by_age) > 2 * len(self._items) + _SLACK:
             self._by_age = [(item.queue_us, name) for name, item in self._items.items()]
@@ -581,7 +589,7 @@ class PendingQueues:
         self.queues: dict[ClusterQueueName, PendingQueue] = {}
         self._forest = forest
         self._changes = changes
-        self._where: dict[WorkloadKey, ClusterQueueName] = {}
+        self._where: dict[ChargeKey, ClusterQueueName] = {}
         self._busy: dict[ClusterQueueName, None] = {}
         self._moved: dict[ClusterQueueName, None] = {}
         self._parked_in: dict[ClusterQueueName, None] = {}
@@ -602,7 +610,7 @@ class PendingQueues:
     def close(self, name: ClusterQueueName) -> None:
         """Drop the pending queue of a ClusterQueue with its workloads."""
         for item in self.queues.pop(name).items():
-            del self._where[item.workload.key]
+            del self._where[item.key]
         self._busy.pop(name, None)
         self._moved.pop(name, None)
 
@@ -653,7 +661,7 @@ class PendingQueues:
 
     def put(self, item: Pending, name: ClusterQueueName, now_us: int) -> None:
         """Queue a workload, instead of an earlier form of it."""
-        key = item.workload.key
+        key = item.key
         if self._where.get(key) != name:
             self.take(key)
         queue = self.queues[name]
@@ -671,10 +679,10 @@ class PendingQueues:
         if ready is not None and ready > now_us:
             heapq.heappush(self._backoffs, (ready, key))
 
-    def take(self, key: WorkloadKey) -> None:
+    def take(self, key: ChargeKey) -> None:
         """Remove a workload from its queue, if it is in one."""
         name = self._where.pop(key, None)
-        if name is not None:
+        if name is not None and isinstance(key, WorkloadKey):
             self.queues[name].remove(key)
             self._moved[name] = None
             self._changes.queue(name)
@@ -682,7 +690,7 @@ class PendingQueues:
     def set_aside(self, item: Pending, until_us: int) -> None:
         """Have a workload not tried before a moment, whatever happens to its queue until then."""
         item.set_aside_until_us = until_us
-        heapq.heappush(self._backoffs, (until_us, item.workload.key))
+        heapq.heappush(self._backoffs, (until_us, item.key))
 
     def mark_active(self, name: ClusterQueueName) -> None:
         """Note that a queue may have a head again."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from admission.base import amount
 from admission.base.amount import UNLIMITED
 from admission.base.causes import NOT_ELSEWHERE, Elsewhere
-from admission.base.names import FlavorResource, WorkloadKey
+from admission.base.names import ChargeKey, FlavorResource, WorkloadKey
 from admission.scheduling import caps
 from admission.scheduling.hierarchy import CohortHierarchy, QueueNode, QuotaNode
 from admission.scheduling.model import PreemptionPolicy, StopPolicy
@@ -86,7 +86,7 @@ def hold(queue: QueueNode, workload: ReservingWorkload) -> None:
         add_all(queue, workload.usage)
 
 
-def release(queue: QueueNode, key: WorkloadKey) -> None:
+def release(queue: QueueNode, key: ChargeKey) -> None:
     """Stop counting a workload."""
     workload = queue.workloads.pop(key)
     caps.count(queue.holdings, workload, -1)
@@ -246,27 +246,27 @@ def to_take_back(
         forest: quota trees with usage, up to date.
         may_take: whether a workload has not started yet.
     """
-    taken: list[tuple[QueueNode, ReservingWorkload]] = []
+    taken: list[tuple[QueueNode, WorkloadKey, ReservingWorkload]] = []
     for name in sorted(forest.queues):
         node = forest.queues[name]
         if not _is_over(node):
             continue
         candidates = sorted(
             (
-                workload
-                for workload in node.workloads.values()
-                if may_take(workload.key) and not workload.surges
+                (key, workload)
+                for key, workload in node.workloads.items()
+                if isinstance(key, WorkloadKey) and may_take(key) and not workload.surges
             ),
-            key=lambda workload: (workload.reserved_us, workload.uid),
+            key=lambda candidate: (candidate[1].reserved_us, candidate[1].uid),
         )
         while candidates and _is_over(node):
-            workload = candidates.pop()
+            key, workload = candidates.pop()
             if _helps(node, workload):
-                release(node, workload.key)
-                taken.append((node, workload))
-    for node, workload in reversed(taken):
+                release(node, key)
+                taken.append((node, key, workload))
+    for node, _, workload in reversed(taken):
         hold(node, workload)
-    return tuple(workload.key for _, workload in taken)
+    return tuple(key for _, key, _ in taken)
 
 
 def _is_over(node: QueueNode) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, WorkloadKey
+from admission.base.names import ChargeKey, ClusterQueueName, FlavorResource, LocalQueueKey
 from admission.scheduling import quota
 from admission.scheduling.changes import Changes
 from admission.scheduling.hierarchy import CohortHierarchy, QueueNode
@@ -53,24 +53,24 @@ class QuotaHolders:
         self, forest: CohortHierarchy, changes: Changes, requeues: InadmissibleRequeues
     ) -> None:
         self.unready = 0
-        self.touched: set[WorkloadKey] = set()
+        self.touched: set[ChargeKey] = set()
         self._forest = forest
         self._changes = changes
         self._requeues = requeues
-        self._workloads: dict[WorkloadKey, ReservingWorkload] = {}
-        self._homeless: dict[ClusterQueueName, dict[WorkloadKey, ReservingWorkload]] = {}
+        self._workloads: dict[ChargeKey, ReservingWorkload] = {}
+        self._homeless: dict[ClusterQueueName, dict[ChargeKey, ReservingWorkload]] = {}
         self._locals: dict[LocalQueueKey, HolderCounts] = {}
         self._queues: dict[ClusterQueueName, HolderCounts] = {}
 
-    def holds(self, key: WorkloadKey) -> bool:
+    def holds(self, key: ChargeKey) -> bool:
         """Return whether a workload holds quota."""
         return key in self._workloads
 
-    def get(self, key: WorkloadKey) -> ReservingWorkload | None:
+    def get(self, key: ChargeKey) -> ReservingWorkload | None:
         """Return what a workload holds, or None."""
         return self._workloads.get(key)
 
-    def workloads(self) -> dict[WorkloadKey, ReservingWorkload]:
+    def workloads(self) -> dict[ChargeKey, ReservingWorkload]:
         """Return everything that is charged, as a copy."""
         return dict(self._workloads)
 
@@ -95,7 +95,7 @@ class QuotaHolders:
                 self._requeues.tree(old.cluster_queue, now_us)
         self._insert(new)
 
-    def release(self, key: WorkloadKey, now_us: int) -> bool:
+    def release(self, key: ChargeKey, now_us: int) -> bool:
         """Free what a workload holds; return whether it held anything."""
         old = self._workloads.get(key)
         if old is None:

@@ -7,6 +7,7 @@ from typing import Final
 from admission.base import amount
 from admission.base.names import (
     UNKNOWN_REQUESTER,
+    ChargeKey,
     ClusterQueueName,
     FlavorResource,
     LocalQueueKey,
@@ -32,13 +33,12 @@ class ReservingWorkload:
         admitted_us: since when.
         ready: all of its pods run.
         stays: nobody can tell it to leave.
-        is_pod: a pod that is charged on its own, and counted as no Workload.
         surges: it uses surge quota.
         minimum_run_us: as of the workload.
         user: the user whose caps it counts against.
     """
 
-    key: WorkloadKey
+    key: ChargeKey
     uid: Uid
     cluster_queue: ClusterQueueName
     local_queue: LocalQueueKey
@@ -50,11 +50,21 @@ class ReservingWorkload:
     ready: bool
     usage: dict[FlavorResource, int]
     stays: bool = False
-    is_pod: bool = False
     surges: bool = False
     admitted_us: int = 0
     minimum_run_us: int | None = None
     user: User = NOBODY
+
+    @property
+    def workload_key(self) -> WorkloadKey:
+        """Return its key where it is a Workload."""
+        assert isinstance(self.key, WorkloadKey)
+        return self.key
+
+    @property
+    def is_pod(self) -> bool:
+        """Return whether it is charged besides Workloads, and counted as none, such as a pod."""
+        return not isinstance(self.key, WorkloadKey)
 
 
 def of(
@@ -93,7 +103,6 @@ def of(
         ready=workload.pods_ready,
         usage=usage,
         stays=workload.stays,
-        is_pod=workload.is_pod,
         surges=reservation.surges,
         admitted_us=reservation.admitted_us,
         minimum_run_us=workload.minimum_run_us,

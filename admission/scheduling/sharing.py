@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from admission.base import amount
-from admission.base.names import ClusterQueueName, FlavorName, ResourceName, Uid, WorkloadKey
+from admission.base.names import ChargeKey, ClusterQueueName, FlavorName, ResourceName, Uid
 from admission.scheduling.decisions import Admit, PodSetAssignment, Wait
 from admission.scheduling.heads import HeadResult
 from admission.scheduling.hierarchy import QueueNode
@@ -43,8 +43,8 @@ class _Standing(NamedTuple):
         charged: the one that is charged, by ClusterQueue.
     """
 
-    first: WorkloadKey | None
-    charged: Mapping[ClusterQueueName, WorkloadKey]
+    first: ChargeKey | None
+    charged: Mapping[ClusterQueueName, ChargeKey]
 
 
 _Value = TypeVar("_Value")
@@ -154,10 +154,10 @@ class SharedClaims:
     """Users and holders of what is shared, by its key."""
 
     def __init__(self) -> None:
-        self._keys: dict[WorkloadKey, frozenset[str]] = {}
-        self._users: dict[str, dict[WorkloadKey, None]] = {}
-        self._holders: dict[str, dict[WorkloadKey, _Holder]] = {}
-        self._concerned: dict[WorkloadKey, None] = {}
+        self._keys: dict[ChargeKey, frozenset[str]] = {}
+        self._users: dict[str, dict[ChargeKey, None]] = {}
+        self._holders: dict[str, dict[ChargeKey, _Holder]] = {}
+        self._concerned: dict[ChargeKey, None] = {}
 
     def note(self, workload: Workload, reservation: Reservation | None) -> None:
         """Take a workload as it is now, for good or as it is assumed to be.
@@ -184,20 +184,20 @@ class SharedClaims:
                 )
         self._concern_others(before, key)
 
-    def drop(self, key: WorkloadKey) -> None:
+    def drop(self, key: ChargeKey) -> None:
         """Forget a workload."""
         before = {shared_key: self._standing(shared_key) for shared_key in self._keys.get(key, ())}
         self._forget(key)
         self._concerned.pop(key, None)
         self._concern_others(before, key)
 
-    def take_concerned(self) -> tuple[WorkloadKey, ...]:
+    def take_concerned(self) -> tuple[ChargeKey, ...]:
         """Return workloads that are counted otherwise for what was noted since the last call."""
         concerned = tuple(self._concerned)
         self._concerned.clear()
         return concerned
 
-    def waived(self, key: WorkloadKey, queue: ClusterQueueName) -> frozenset[str]:
+    def waived(self, key: ChargeKey, queue: ClusterQueueName) -> frozenset[str]:
         """Return what a workload is not charged for in a ClusterQueue, as another one there is."""
         return frozenset(
             shared_key
@@ -236,7 +236,7 @@ class SharedClaims:
     def _standing(self, key: str) -> _Standing:
         """Who holds what is shared now, and who is charged for it."""
         holders = self._holders.get(key, {})
-        charged: dict[ClusterQueueName, WorkloadKey] = {}
+        charged: dict[ClusterQueueName, ChargeKey] = {}
         for member, holder in holders.items():
             other = charged.get(holder.queue)
             if other is None or holder.rank < holders[other].rank:
@@ -244,7 +244,7 @@ class SharedClaims:
         first = min(charged.values(), key=lambda holder: holders[holder].rank, default=None)
         return _Standing(first, charged)
 
-    def _concern_others(self, before: Mapping[str, _Standing], key: WorkloadKey) -> None:
+    def _concern_others(self, before: Mapping[str, _Standing], key: ChargeKey) -> None:
         changed = (
             shared_key
             for shared_key in sorted(before)
@@ -254,13 +254,13 @@ class SharedClaims:
             if user != key:
                 self._concerned[user] = None
 
-    def _forget(self, key: WorkloadKey) -> None:
+    def _forget(self, key: ChargeKey) -> None:
         for shared_key in self._keys.pop(key, ()):
             _remove(self._users, shared_key, key)
             _remove(self._holders, shared_key, key)
 
 
-def _remove(index: dict[str, dict[WorkloadKey, _Value]], key: str, member: WorkloadKey) -> None:
+def _remove(index: dict[str, dict[ChargeKey, _Value]], key: str, member: ChargeKey) -> None:
     members = index.get(key, {})
     members.pop(member, None)
     if not members:

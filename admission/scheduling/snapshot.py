@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from admission.base.causes import UnnamedHolders
 from admission.base.names import (
+    ChargeKey,
     ClusterQueueName,
     FlavorName,
     FlavorResource,
     LocalQueueKey,
-    WorkloadKey,
 )
 from admission.scheduling import quota
 from admission.scheduling.consumption import Rank
@@ -56,12 +56,12 @@ class Snapshot:
     unready: int = 0
     local_queues: Mapping[LocalQueueKey, LocalQueue] = field(default_factory=dict)
     past_usage: Callable[[LocalQueueKey], Rank] | None = None
-    removed: dict[WorkloadKey, ReservingWorkload] = field(default_factory=dict)
+    removed: dict[ChargeKey, ReservingWorkload] = field(default_factory=dict)
     holders: dict[tuple[int, FlavorResource], Holders] = field(default_factory=dict)
     borrowed: dict[tuple[int, FlavorResource], int] = field(default_factory=dict)
     held_back: dict[tuple[ClusterQueueName, FlavorResource], int] = field(default_factory=dict)
     places: PodPlaces = field(default_factory=PodPlaces)
-    _budgets: dict[WorkloadKey, StepBudget] = field(default_factory=dict)
+    _budgets: dict[ChargeKey, StepBudget] = field(default_factory=dict)
     _placed: list[tuple[tuple[Want, ...], tuple[Place, ...]]] = field(default_factory=list)
     _placed_on: dict[str, dict[int, None]] = field(default_factory=dict)
     """Indexes of `_placed` by node."""
@@ -136,7 +136,7 @@ class Snapshot:
         return self.places.are_contended(wants, places, self.now_us, entries)
 
     @contextmanager
-    def deciding(self, key: WorkloadKey) -> Iterator[None]:
+    def deciding(self, key: ChargeKey) -> Iterator[None]:
         """Decide about an entry within a with statement.
 
         The places that are kept for it are left out, and all questions whether nodes have room for

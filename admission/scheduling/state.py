@@ -11,6 +11,7 @@ from typing import Final
 from admission.base import causes
 from admission.base.causes import Capped, NoFlavor, NoPlace, Shortage
 from admission.base.names import (
+    ChargeKey,
     ClusterQueueName,
     CohortName,
     FlavorName,
@@ -108,11 +109,11 @@ class SchedulerState:
         self._local_queues: Table[LocalQueueKey, LocalQueue] = Table()
         self._behind = self._local_queues.index(lambda _, queue: (queue.cluster_queue,))
         self._queues_in = self._local_queues.index(lambda key, _: (key.namespace,))
-        self._workloads: Table[WorkloadKey, Workload] = Table()
+        self._workloads: Table[ChargeKey, Workload] = Table()
         self._of_local = self._workloads.index(lambda _, workload: (workload.queue,))
         self._lineages = self._workloads.index(lambda _, workload: (workload.lineage,))
-        self._assumed: dict[WorkloadKey, Reservation] = {}
-        self._slices: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
+        self._assumed: dict[ChargeKey, Reservation] = {}
+        self._slices: dict[ChargeKey, dict[ChargeKey, None]] = {}
         """Workloads that replace another one, by the key of that."""
         self._requeues = InadmissibleRequeues(
             self.config.retry_batch_us, self.config.edit_batch_us
@@ -125,7 +126,7 @@ class SchedulerState:
         )
         self._preemption_history = PreemptionHistory()
         self._without_node = QuotaWithoutNode(self._changes)
-        self._rebound: dict[WorkloadKey, None] = {}
+        self._rebound: dict[ChargeKey, None] = {}
         """Workloads with quota of which other pods are on nodes than when they were counted."""
         self.places = PodPlaces(self.config.placement)
         self.places.ledger.bound_changed = self._note_bound
@@ -331,7 +332,7 @@ class SchedulerState:
             self._slices.setdefault(workload.replaces, {})[key] = None
         self._place(workload, now_us, old)
 
-    def drop_workload(self, key: WorkloadKey, now_us: int = 0) -> None:
+    def drop_workload(self, key: ChargeKey, now_us: int = 0) -> None:
         """Forget a workload."""
         workload = self._workloads.pop(key)
         if workload is None:
@@ -357,12 +358,12 @@ class SchedulerState:
         if not slices_of:
             del self._slices[workload.replaces]
 
-    def forget(self, key: WorkloadKey, now_us: int = 0) -> None:
+    def forget(self, key: ChargeKey, now_us: int = 0) -> None:
         """Undo the assumption of an admission that was certainly not written."""
         if self._assumed.pop(key, None) is not None:
             self._place(self._workloads[key], now_us)
 
-    def holds(self, key: WorkloadKey) -> bool:
+    def holds(self, key: ChargeKey) -> bool:
         """Return whether a workload holds quota."""
         return self._ledger.holds(key)
 
@@ -373,7 +374,7 @@ class SchedulerState:
     def charges(
         self,
     ) -> tuple[
-        dict[WorkloadKey, ReservingWorkload],
+        dict[ChargeKey, ReservingWorkload],
         dict[ClusterQueueName, dict[FlavorResource, int]],
     ]:
         """Return each charge and the usage of each ClusterQueue, as copies."""
@@ -384,16 +385,16 @@ class SchedulerState:
                 sums[name][fr] = sums[name].get(fr, 0) + value
         return self._ledger.workloads(), sums
 
-    def take_touched(self) -> set[WorkloadKey]:
+    def take_touched(self) -> set[ChargeKey]:
         """Return whose charge may be another one than at the last call."""
         touched, self._ledger.touched = self._ledger.touched, set()
         return touched
 
-    def written_charge(self, key: WorkloadKey) -> ReservingWorkload | None:
+    def written_charge(self, key: ChargeKey) -> ReservingWorkload | None:
         """Return what a workload is charged; None also while its admission is not written."""
         return None if key in self._assumed else self._ledger.get(key)
 
-    def last_charge(self, key: WorkloadKey) -> ReservingWorkload | None:
+    def last_charge(self, key: ChargeKey) -> ReservingWorkload | None:
         """Return what a workload that has finished was charged; None where it does not tell."""
         workload = self._workloads.get(key)
         if workload is None or not workload.finished or workload.reservation is None:
@@ -450,7 +451,7 @@ class SchedulerState:
         self._assume(admit, now_us)
         return True
 
-    def workload(self, key: WorkloadKey) -> Workload | None:
+    def workload(self, key: ChargeKey) -> Workload | None:
         """Return the workload as last reported, with an assumed reservation if there is one."""
         workload = self._workloads.get(key)
         if workload is not None and key in self._assumed:
@@ -481,9 +482,9 @@ class SchedulerState:
                 return True
         return False
 
-    def _leads_back(self, workload: Workload, key: WorkloadKey) -> bool:
+    def _leads_back(self, workload: Workload, key: ChargeKey) -> bool:
         """Return whether a workload replaces, directly or not, the one with that key."""
-        seen: set[WorkloadKey] = set()
+        seen: set[ChargeKey] = set()
         at: Workload | None = workload
         while at is not None and at.key not in seen and at.replaces is not None:
             if at.replaces == key:
@@ -576,11 +577,11 @@ class SchedulerState:
         if reservation.admitted:
             self.places.ledger.expect(workload.key, reservation.admitted_us + _COMING_US)
 
-    def take_shaken(self) -> tuple[WorkloadKey, ...]:
+    def take_shaken(self) -> tuple[ChargeKey, ...]:
         """Return the workloads of which an assigned host may be away since the last call."""
         return self.places.take_shaken()
 
-    def away_hosts(self, key: WorkloadKey) -> tuple[AwayHost, ...]:
+    def away_hosts(self, key: ChargeKey) -> tuple[AwayHost, ...]:
         """Return the hosts assigned to a workload on which its pods cannot start, each once."""
         hosts = (
             host
@@ -589,7 +590,7 @@ class SchedulerState:
         )
         return tuple(dict.fromkeys(hosts))
 
-    def replace_hosts(self, key: WorkloadKey, lost: Collection[str], now_us: int) -> bool:
+    def replace_hosts(self, key: ChargeKey, lost: Collection[str], now_us: int) -> bool:
         """Replace the lost hosts of a workload, and count its pods there before it is written.
 
         Args:
@@ -630,7 +631,7 @@ class SchedulerState:
         """Return whether any flavor has a topology."""
         return bool(self.places.topologies)
 
-    def assign_domains(self, key: WorkloadKey, pods: ToldPods, now_us: int) -> bool | None:
+    def assign_domains(self, key: ChargeKey, pods: ToldPods, now_us: int) -> bool | None:
         """Assign domains to a workload with quota whose flavors have a topology, if it has none.
 
         So it is where it was charged for an owner that runs already. What is assigned counts
@@ -712,7 +713,7 @@ class SchedulerState:
                 self.places.ledger.take((want,), places, -1)
         return tuple(completed.get(entry.name, entry) for entry in assignments)
 
-    def lacks_domains(self, key: WorkloadKey) -> bool:
+    def lacks_domains(self, key: ChargeKey) -> bool:
         """Return whether a flavor of a workload with quota has a topology, and it no domains."""
         workload = self._workloads.get(key)
         reservation = None if workload is None else self._held_by(workload)
@@ -722,16 +723,16 @@ class SchedulerState:
             for assignment in reservation.pod_sets
         )
 
-    def _set_reservation(self, key: WorkloadKey, reservation: Reservation, now_us: int) -> None:
+    def _set_reservation(self, key: ChargeKey, reservation: Reservation, now_us: int) -> None:
         workload = replace(self._workloads[key], reservation=reservation)
         self._workloads.put(key, workload)
         self._hold(workload, reservation, now_us)
 
-    def domains(self, key: WorkloadKey) -> dict[PodSetName, PodDomains]:
+    def domains(self, key: ChargeKey) -> dict[PodSetName, PodDomains]:
         """Return the domains of the pods of a workload, by pod set."""
         return {name: domains for name, (_, domains) in self._domains(key).items()}
 
-    def _domains(self, key: WorkloadKey) -> dict[PodSetName, tuple[Want, PodDomains]]:
+    def _domains(self, key: ChargeKey) -> dict[PodSetName, tuple[Want, PodDomains]]:
         """What pods of a workload need of their domains, and these, by pod set."""
         workload = self._workloads.get(key)
         reservation = None if workload is None else self._held_by(workload)
@@ -801,13 +802,13 @@ class SchedulerState:
         else:
             self._fair_usage.reserved(workload, reservation.pod_sets, granted=False)
 
-    def _release(self, key: WorkloadKey, now_us: int) -> None:
+    def _release(self, key: ChargeKey, now_us: int) -> None:
         """Counts a workload as usage no more."""
         self._ledger.release(key, now_us)
         self._without_node.release(key)
         self._rebound.pop(key, None)
 
-    def _note_bound(self, key: WorkloadKey) -> None:
+    def _note_bound(self, key: ChargeKey) -> None:
         if self._ledger.holds(key):
             self._rebound[key] = None
 
@@ -928,7 +929,7 @@ class SchedulerState:
             self._displaced.again_us = None
             self._displaced.note(key for key in ledger.lacking() if self._may_preempt(key))
 
-    def _may_preempt(self, key: WorkloadKey) -> bool:
+    def _may_preempt(self, key: ChargeKey) -> bool:
         workload, holder = self._workloads.get(key), self._ledger.get(key)
         node = None if holder is None else self.forest.queues.get(holder.cluster_queue)
         if workload is None or holder is None or node is None:
@@ -945,7 +946,7 @@ class SchedulerState:
         self._displaced.end(now_us, is_any_left=bool(workloads))
         return replace(room, evictions=self._with_past(room.evictions))
 
-    def _displaced_workload(self, key: WorkloadKey) -> DisplacedWorkload | None:
+    def _displaced_workload(self, key: ChargeKey) -> DisplacedWorkload | None:
         """Return a workload with its pods without a place; None where nodes do not decide.
 
         So it is also where places depend on those of its other pods.
@@ -991,7 +992,7 @@ class SchedulerState:
         )
 
     def take_over(
-        self, key: WorkloadKey, predecessor: WorkloadKey, now_us: int, *, surges: bool = False
+        self, key: WorkloadKey, predecessor: ChargeKey, now_us: int, *, surges: bool = False
     ) -> Admit | None:
         """Give a waiting workload what another one holds, before anybody else is tried.
 
@@ -1152,7 +1153,7 @@ class SchedulerState:
                     self._queues.mark_active(name)
                     self._requeues.queue(name, now_us)
 
-    def take_turned(self, now_us: int) -> tuple[WorkloadKey, ...]:
+    def take_turned(self, now_us: int) -> tuple[ChargeKey, ...]:
         """Return the workloads of ClusterQueues that have become active, or inactive.
 
         Those since the last call: another reason may keep the workloads from competing.
@@ -1169,7 +1170,7 @@ class SchedulerState:
     def _head(
         self, name: ClusterQueueName, item: Pending, *, without: ReservingWorkload | None = None
     ) -> Head:
-        key, node = item.workload.key, self.forest.queues[name]
+        key, node = item.key, self.forest.queues[name]
         selector = node.spec.namespace_selector
         labels = self._namespaces.get(key.namespace)
         history_ = self._preemption_history
@@ -1279,7 +1280,7 @@ class SchedulerState:
         unready, paused = self._blocked_by_pods(), self.config.paused
         return blockers.find(workload, local, node, labels, unready=unready, paused=paused)
 
-    def relief(self, key: WorkloadKey, no_places: Iterable[NoPlace]) -> WorkloadKey | None:
+    def relief(self, key: WorkloadKey, no_places: Iterable[NoPlace]) -> ChargeKey | None:
         """Return the cheapest running workload whose end makes room for one that waits.
 
         Args:
@@ -1312,7 +1313,7 @@ class SchedulerState:
                 return None
             return relief.find(self.places, wants, self._ledger.get)
 
-    def preemptors_of(self, victim: WorkloadKey) -> tuple[tuple[WorkloadKey, str], ...]:
+    def preemptors_of(self, victim: WorkloadKey) -> tuple[tuple[ChargeKey, str], ...]:
         """Return for which workload one was evicted last, with its ClusterQueue.
 
         After a change of the leader only its owner is known: then these are all workloads of that
@@ -1374,7 +1375,7 @@ class SchedulerState:
     def waiting_in(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
         """Return the pending Workloads of a ClusterQueue, in no order."""
         queue = self._queues.queues.get(name)
-        return () if queue is None else tuple(item.workload.key for item in queue.items())
+        return () if queue is None else tuple(item.key for item in queue.items())
 
     def take_moved(self) -> tuple[ClusterQueueName, ...]:
         """Return the ClusterQueues that somebody has entered or left since the last call."""
@@ -1509,7 +1510,7 @@ class SchedulerState:
         queue = self._queues.queues.get(name)
         if queue is None:
             return ()
-        return tuple(i.workload.key for i in (*queue.active(), *queue.parked()))
+        return tuple(i.key for i in (*queue.active(), *queue.parked()))
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         """Return who waits in a ClusterQueue, or in that of a LocalQueue, at this moment.
@@ -1529,7 +1530,7 @@ class SchedulerState:
     def active_order(self, name: ClusterQueueName, now_us: int) -> tuple[WorkloadKey, ...]:
         """Return those of ``pending_order`` that are not inadmissible."""
         self._settle(now_us)
-        return tuple(item.workload.key for item in self._queues.queues[name].active())
+        return tuple(item.key for item in self._queues.queues[name].active())
 
     def take_changed(self) -> Changed:
         """Return what may have changed since the last call."""

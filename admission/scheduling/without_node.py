@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from admission.base import amount
-from admission.base.names import ClusterQueueName, FlavorResource, WorkloadKey
+from admission.base.names import ChargeKey, ClusterQueueName, FlavorResource
 from admission.scheduling.changes import Changes
 from admission.scheduling.model import Reservation, Workload
 from admission.scheduling.reserving import ReservingWorkload
@@ -47,10 +47,10 @@ class _PairSum:
     """What all workloads of a ClusterQueue hold of one flavor and resource."""
 
     amount: int = 0
-    since_us: dict[WorkloadKey, int] = field(default_factory=dict)
-    oldest: list[tuple[int, WorkloadKey]] = field(default_factory=list)
+    since_us: dict[ChargeKey, int] = field(default_factory=dict)
+    oldest: list[tuple[int, ChargeKey]] = field(default_factory=list)
 
-    def add(self, key: WorkloadKey, value: int, since_us: int) -> None:
+    def add(self, key: ChargeKey, value: int, since_us: int) -> None:
         self.amount += value
         self.since_us[key] = since_us
         heapq.heappush(self.oldest, (since_us, key))
@@ -58,7 +58,7 @@ class _PairSum:
             self.oldest = [(at_us, key) for key, at_us in self.since_us.items()]
             heapq.heapify(self.oldest)
 
-    def remove(self, key: WorkloadKey, value: int) -> None:
+    def remove(self, key: ChargeKey, value: int) -> None:
         self.amount -= value
         del self.since_us[key]
 
@@ -78,7 +78,7 @@ class QuotaWithoutNode:
             changes: is told of ClusterQueues whose sums change.
         """
         self._changes = changes
-        self._parts: dict[WorkloadKey, _HeldPart] = {}
+        self._parts: dict[ChargeKey, _HeldPart] = {}
         self._sums: dict[ClusterQueueName, dict[FlavorResource, _PairSum]] = {}
 
     def hold(
@@ -105,7 +105,7 @@ class QuotaWithoutNode:
         part = _HeldPart(holder.cluster_queue, holder.admitted_us, some) if some else None
         self._replace(holder.key, part)
 
-    def release(self, key: WorkloadKey) -> None:
+    def release(self, key: ChargeKey) -> None:
         """Forget a workload that holds no quota any more."""
         self._replace(key, None)
 
@@ -115,7 +115,7 @@ class QuotaWithoutNode:
             pair: pair_sum.told() for pair, pair_sum in sorted(self._sums.get(name, {}).items())
         }
 
-    def _replace(self, key: WorkloadKey, part: _HeldPart | None) -> None:
+    def _replace(self, key: ChargeKey, part: _HeldPart | None) -> None:
         before = self._parts.pop(key, None)
         if part is not None:
             self._parts[key] = part

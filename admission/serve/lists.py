@@ -118,7 +118,7 @@ def places(line: PendingSnapshot) -> Iterator[LinePosition]:
     seen: Counter[LocalQueueKey] = Counter()
     for position, item in enumerate(sorted(line.members, key=line.sort_key())):
         queue = item.workload.queue
-        yield LinePosition(item.workload.key, queue, position, seen[queue])
+        yield LinePosition(item.key, queue, position, seen[queue])
         seen[queue] += 1
 
 

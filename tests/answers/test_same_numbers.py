@@ -198,8 +198,8 @@ def _asked(world: World, queue: str) -> tuple[str, str]:
     line = world.core.present.line(ClusterQueueName(queue))
     assert line is not None
     (item,) = line.members
-    (wait,) = world.core.present.waits((item.workload.key,))
-    view = next(v for v in world.workloads().values() if v.key() == item.workload.key)
+    (wait,) = world.core.present.waits((item.key,))
+    view = next(v for v in world.workloads().values() if v.key() == item.key)
     return waiting_rows.asks(item, wait), waiting_rows.said(wait, view)[0]
 
 

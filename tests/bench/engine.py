@@ -199,7 +199,7 @@ def baseline() -> dict[str, Any]:
         one = workload(
             arrival.name, arrival.queue, of.cpu * 1000, priority=of.priority, created_us=at
         )
-        runtime[one.key] = of.runtime_ms * 1000
+        runtime[one.workload_key] = of.runtime_ms * 1000
         heapq.heappush(events, (at, len(events), "create", one))
     serial = len(events)
     now_us = 0
@@ -272,7 +272,8 @@ def crowd() -> dict[str, Any]:
 
 def workloads(state: SchedulerState, name: str) -> list[WorkloadKey]:
     """Workloads that hold quota in a queue."""
-    return list(state.forest.queues[ClusterQueueName(name)].workloads)
+    holders = state.forest.queues[ClusterQueueName(name)].workloads.values()
+    return [holder.workload_key for holder in holders]
 
 
 def _drain(meter: Meter, now_us: int) -> list[CycleResult]:

@@ -119,7 +119,7 @@ class Cluster:
             self.free[name] -= run.gpus
             run.nodes.append(name)
             run.unbound -= 1
-            pod = BoundPod(name, {GPU: run.gpus}, ("team", run.name), "main")
+            pod = BoundPod(name, {GPU: run.gpus}, WorkloadKey("team", run.name), "main")
             self.state.places.set_pod(f"{run.name}-{len(run.nodes)}", pod)
 
     def end(self, run: Run, now_us: int) -> None:

@@ -140,8 +140,7 @@ def _cycles(state: SchedulerState) -> list[float]:
         times.append(time.process_time() - start)
         for admit in result.admitted:
             for place in admit.places:
-                key = (admit.workload.namespace, admit.workload.name)
-                pod = BoundPod(place.node, {GPU: 1, "pods": 1}, key, "main")
+                pod = BoundPod(place.node, {GPU: 1, "pods": 1}, admit.workload, "main")
                 state.places.set_pod(f"bound-{admit.workload.name}", pod)
         state.places.drop_pod(f"uid-{index}")
     return times

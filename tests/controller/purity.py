@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from admission.base.names import WorkloadKey
+from admission.base.names import WorkKey
 from admission.controller.assembly.cores import CoreParts
 from admission.controller.plans import PlanDraft, ReconcilePlan
 
@@ -33,7 +33,7 @@ def guard(parts: CoreParts) -> None:
     reconciler = parts.reconciling.reconciler
     derive = reconciler.reconcile
 
-    def checked(key: WorkloadKey) -> ReconcilePlan:
+    def checked(key: WorkKey) -> ReconcilePlan:
         is_compared = next(_plans) % _EVERY == 0
         before = fingerprints(parts) if is_compared else {}
         plan = derive(key)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from admission.base.names import WorkloadKey
+from admission.base.names import WorkKey
 from admission.controller import core
 from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
@@ -31,7 +31,7 @@ def test_the_first_decision_is_sent_before_all_workloads_were_looked_at() -> Non
     looked_at: Counter[str] = Counter()
     advance = world.parts.reconciling.advance
 
-    def count(key: WorkloadKey) -> None:
+    def count(key: WorkKey) -> None:
         looked_at["a Workload"] += 1
         advance(key)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from admission.base import clock as clocks
 from admission.base import names
-from admission.base.names import WorkloadKey
+from admission.base.names import PodCharge, WorkloadKey
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller.devices.lost_nodes import LostNodes
 from admission.controller.plans import PlanDraft
@@ -61,7 +61,7 @@ class Running:
         are_workloads_listed: bool = True,
     ) -> None:
         self.covered = covered
-        self.charged: dict[WorkloadKey, str] = {}
+        self.charged: dict[PodCharge, str] = {}
         self.calls = 0
         self.clock = clock or FakeClock()
         self.nodes = nodes or LostNodes()
@@ -87,9 +87,11 @@ class Running:
         if are_workloads_listed:
             self.pods.workloads_listed()
 
-    def _charge(self, view: Workload, queue: str, labels: dict[str, str], *, ends: bool) -> None:
+    def _charge(
+        self, key: PodCharge, view: Workload, queue: str, labels: dict[str, str], *, ends: bool
+    ) -> None:
         self.calls += 1
-        self.charged[view.key()] = view.metadata.uid
+        self.charged[key] = view.metadata.uid
 
     def see(self, view: views.Pod) -> None:
         self.pods.on_update(view, resources.RELEASED_PODS)
@@ -140,7 +142,7 @@ def come_and_go(running: Running) -> None:
 def come_and_be_looked_at(running: Running) -> None:
     come(running)
     for number in range(PODS):
-        running.pods.next_request(WorkloadKey("ml", f"pod p{number}"))
+        running.pods.next_request(PodCharge("ml", f"p{number}"))
 
 
 def come_while_the_workload_changes(running: Running) -> None:
@@ -276,7 +278,7 @@ def test_each_change_leaves_charged_what_counting_all_anew_charges(history) -> N
             case "pass time":
                 running.clock.advance(value)
             case "look":
-                running.pods.next_request(WorkloadKey("ml", f"pod p{value}"))
+                running.pods.next_request(PodCharge("ml", f"p{value}"))
             case _:
                 pass
         running.pods.recount(WORKLOAD)

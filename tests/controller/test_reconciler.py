@@ -21,6 +21,7 @@ def plan_of(world: World, key: WorkloadKey) -> ReconcilePlan:
 def key_of_pod(world: World) -> WorkloadKey:
     """Return the key of what is to be looked at first."""
     (key,) = world.parts.basis.queue._others
+    assert isinstance(key, WorkloadKey)
     return key
 
 

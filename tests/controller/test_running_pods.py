@@ -6,6 +6,7 @@ from admission.base import conditions, names, patches
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.kube import resources
 from admission.objects.cluster_queue import ClusterQueue
+from admission.scheduling.places.model import BoundPod
 from tests.builders.cluster import make_namespace
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -68,6 +69,21 @@ def test_a_pod_that_ends_without_a_workload_is_charged_and_counted_as_no_workloa
     status = found.state.cluster_queue_status(names.ClusterQueueName("gpus"))
     assert used(found) == 2
     assert (status.reserving, status.admitted) == (0, 0)
+
+
+def test_a_pod_that_is_charged_by_itself_is_none_of_a_workload_of_its_name() -> None:
+    """A Workload may have the name of any pod, and then nothing of it is that of the pod."""
+    found = made()
+    ending(found)
+    ledger = found.state.places.ledger
+    pod = BoundPod("n0", {names.GPU_RESOURCE: 1}, names.WorkloadKey("ml", "first"), "main")
+    ledger.set_pod("of-the-workload", pod)
+    charge = found.state.written_charge(names.PodCharge("ml", "first"))
+    assert charge is not None
+    assert charge.is_pod
+    assert found.state.written_charge(names.WorkloadKey("ml", "first")) is None
+    assert ledger.bound(names.WorkloadKey("ml", "first")) == {"main": 1}
+    assert ledger.bound(charge.key) == {}
 
 
 def test_a_pod_that_ends_is_charged_by_the_next_controller() -> None:

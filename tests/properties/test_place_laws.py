@@ -245,7 +245,7 @@ def _try_events(data: st.DataObject) -> None:
                 ledger.drop_node(name)
             case "bind":
                 priority = data.draw(st.sampled_from([0, 9]))
-                pod = BoundPod(name, {GPU: 1, "pods": 1}, (key.namespace, key.name), "w", priority)
+                pod = BoundPod(name, {GPU: 1, "pods": 1}, key, "w", priority)
                 pods[f"p{step}"] = pod
                 ledger.set_pod(f"p{step}", pod)
             case "delete" if pods:

@@ -77,8 +77,8 @@ class Site:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def add(self, value: model.Workload, annotations: dict[str, str]) -> None:
-        self.stored[value.key] = Stored(value, view_of(value, annotations))
-        of = past_preemptions.predecessor(self.stored[value.key].view.metadata)
+        self.stored[value.workload_key] = Stored(value, view_of(value, annotations))
+        of = past_preemptions.predecessor(self.stored[value.workload_key].view.metadata)
         self.chains[value.uid] = self.chains[of] if of else value.uid
 
     def lead(self) -> None:
@@ -137,7 +137,7 @@ class Site:
 
     def replace_pod(self, old: Stored, controller: str) -> None:
         """The pod is deleted, and its controller makes another one, before it is gone or after."""
-        self.leaving.add(old.value.key)
+        self.leaving.add(old.value.workload_key)
         knows = True
         if self.rng.random() < 0.5:
             self.drop(old)
@@ -154,24 +154,24 @@ class Site:
         self.drop(old)
 
     def drop(self, old: Stored) -> None:
-        del self.stored[old.value.key]
-        self.state.drop_workload(old.value.key, at(self.second))
+        del self.stored[old.value.workload_key]
+        self.state.drop_workload(old.value.workload_key, at(self.second))
         self.predecessors.on_delete(old.view)
 
     def make(self, old: Stored, controller: str, *, knows: bool) -> None:
         self.made += 1
-        name = f"{old.value.key.name.partition('-')[0]}-{self.made}"
+        name = f"{old.value.workload_key.name.partition('-')[0]}-{self.made}"
         value = replace(
             old.value, key=WorkloadKey("default", name), uid=Uid(name), reservation=None,
             eviction=None, created_us=at(self.second),
         )  # fmt: skip
         annotations = {names.POD_CONTROLLER: controller}
-        inherited = self.predecessors.promise(value.key, controller)
+        inherited = self.predecessors.promise(value.workload_key, controller)
         assert inherited or not knows
         if inherited:
             annotations[names.PREEMPTED_BY] = inherited
         self.add(value, annotations)
-        self.tell(self.stored[value.key])
+        self.tell(self.stored[value.workload_key])
 
 
 def site(cast: Cast, rng: random.Random, controllers: list[str]) -> Site:

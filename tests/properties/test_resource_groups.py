@@ -142,7 +142,8 @@ def start(cluster: Cluster, name: str, gpus: int) -> None:
     """Bind the pods of a workload to the places that it is promised."""
     for place in cluster.places.ledger.places(WorkloadKey("default", name)):
         for number in range(place.count):
-            pod = BoundPod(place.node, {GPU: gpus, "pods": 1}, ("default", name), "main")
+            key, requests = WorkloadKey("default", name), {GPU: gpus, "pods": 1}
+            pod = BoundPod(place.node, requests, key, "main")
             cluster.places.set_pod(f"{name}-{place.node}-{number}", pod)
 
 

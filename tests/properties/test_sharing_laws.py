@@ -90,7 +90,7 @@ class Sharers(RuleBasedStateMachine):
             )
 
     def _store(self, workload: model.Workload) -> None:
-        self.stored[workload.key] = workload
+        self.stored[workload.workload_key] = workload
         self.state.set_workload(workload, at(self.second))
 
     @rule()
@@ -121,7 +121,7 @@ class Sharers(RuleBasedStateMachine):
     def finish(self, name: str) -> None:
         found = self.stored.get(WorkloadKey("default", name))
         if found is not None:
-            self.unwritten.pop(found.key, None)
+            self.unwritten.pop(found.workload_key, None)
             self._store(replace(found, finished=True))
 
     @rule(name=names)

@@ -168,9 +168,7 @@ class _Site:
                     uid = f"{name}-{place.node}"
                     self.bound.setdefault(name, []).append(uid)
                     requests = {GPU: 1, "pods": 1}
-                    places.set_pod(
-                        uid, BoundPod(place.node, requests, (key.namespace, key.name), MAIN)
-                    )
+                    places.set_pod(uid, BoundPod(place.node, requests, key, MAIN))
             case "pods gone":
                 for uid in self.bound.pop(name, ()) if name not in self.runs else ():
                     places.drop_pod(uid)

@@ -72,7 +72,7 @@ class Cluster:
         *,
         is_ending: bool = False,
     ) -> None:
-        key = ("default", workload) if workload else None
+        key = WorkloadKey("default", workload) if workload else None
         pod = BoundPod(node, {**requests, "pods": 1}, key, pod_set, is_ending=is_ending)
         self.places.set_pod(uid, pod)
 

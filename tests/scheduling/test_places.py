@@ -57,7 +57,7 @@ def test_a_place_is_that_in_the_sorted_line(
             queue.remove(key, left=step == "leave")
 
     line = queue.line()
-    order = [item.workload.key for item in sorted(line.members, key=line.sort_key())]
+    order = [item.key for item in sorted(line.members, key=line.sort_key())]
     assert [queue.place(key) for key in order] == list(range(1, len(order) + 1))
     assert queue.place(WorkloadKey("default", "nobody")) is None
 

@@ -132,7 +132,7 @@ def test_what_the_scheduler_would_preempt_is_free_once_where_its_workload_is_lif
     made.world.add(asking_nodes("low", 8, 1))
     made.cycle()
     places, key = made.places, WorkloadKey("default", "low")
-    pod = BoundPod("n1", {GPU: 8, "pods": 1}, ("default", "low"), "main", priority=0)
+    pod = BoundPod("n1", {GPU: 8, "pods": 1}, WorkloadKey("default", "low"), "main", priority=0)
     places.set_pod("low-0", pod)
     job = asking_nodes("job", 8, 2, priority=10)
     needs = job.pod_sets[0].needs
@@ -183,7 +183,7 @@ def an_unready_node_comes_back(made: World) -> None:
 
 
 def a_pod_leaves_a_small_node(made: World) -> None:
-    pod = BoundPod("n9", {GPU: 1, "pods": 1}, ("default", "gone"), "main")
+    pod = BoundPod("n9", {GPU: 1, "pods": 1}, WorkloadKey("default", "gone"), "main")
     made.state.places.set_pod("pod", pod)
     made.state.places.set_node(node("n9", "r1", 1))
     assert not made.cycle().admitted
@@ -263,7 +263,7 @@ def test_questions_follow_what_changed_and_not_how_many_nodes_there_are():
         return free(name)
 
     places.ledger.free = counted  # type: ignore[method-assign,assignment]
-    pod = BoundPod("n03-7", {GPU: 1, "pods": 1}, ("default", "other"), "main")
+    pod = BoundPod("n03-7", {GPU: 1, "pods": 1}, WorkloadKey("default", "other"), "main")
     places.set_pod("pod", pod)
     assert places.find((want,)) is not None
 

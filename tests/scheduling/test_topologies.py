@@ -264,7 +264,7 @@ def take_over(made: World, new: model.Workload, *, surges: bool = False) -> dict
     made.cycle()
     made.add(new)
     admit = made.state.take_over(
-        new.key, WorkloadKey("default", "old"), NOW_US + SECOND_US, surges=surges
+        new.workload_key, WorkloadKey("default", "old"), NOW_US + SECOND_US, surges=surges
     )
     return None if admit is None else domains(CycleResult(admitted=(admit,)), "new")
 
@@ -355,9 +355,7 @@ def test_the_last_pod_of_a_workload_keeps_its_place_in_the_domain_that_is_left(i
     made.add(asking("job", 4, ONE_RACK))
     assert domains(made.cycle()) == {"n1": 2, "n2": 2}
     key = WorkloadKey("default", "job")
-    bound = [
-        BoundPod(name, {GPU: 1}, (key.namespace, key.name), "main") for name in ("n1", "n1", "n2")
-    ]
+    bound = [BoundPod(name, {GPU: 1}, key, "main") for name in ("n1", "n1", "n2")]
 
     def end_pods() -> None:
         for index, pod in enumerate(bound):
@@ -862,7 +860,7 @@ def test_a_pod_that_ended_keeps_its_host_until_the_workload_ends():
     made.cycle()
     ledger = made.state.places.ledger
     made.state.places.set_pod(
-        "p", BoundPod("n1", {GPU: 1, "pods": 1}, ("default", "first"), "main")
+        "p", BoundPod("n1", {GPU: 1, "pods": 1}, WorkloadKey("default", "first"), "main")
     )
     assert ledger.places(WorkloadKey("default", "first")) == ()
 
@@ -1389,7 +1387,7 @@ def charged_anew(made: World, *sets: model.PodSet) -> WorkloadKey:
     reservation = model.Reservation(cluster_queue=ClusterQueueName("q"), pod_sets=assignments)
     job = replace(asking("job", 1, ANYWHERE), pod_sets=sets, reservation=reservation)
     made.add(job)
-    return job.key
+    return job.workload_key
 
 
 def told(made: World, key: WorkloadKey) -> dict[str, dict[str, int]]:

@@ -312,7 +312,7 @@ class Known(Lines):
 
     def _asking(self, item: Pending) -> Pending:
         """The same with what it asks for, as quota counts it."""
-        gpus = self.asked.get(item.workload.key)
+        gpus = self.asked.get(item.key)
         if gpus is None:
             return item
         pods = PodSet(name=PodSetName("main"), requests={GPU: gpus})

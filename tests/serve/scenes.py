@@ -53,12 +53,12 @@ def _wait(board: Dashboard, one: Workload, queue: str, shortage: Shortage) -> No
     never = shortage.requested > shortage.limit
     reason = WaitReason.EXCEEDS_MAX_QUOTA if never else WaitReason.WAITING_FOR_QUOTA
     refusal = QuotaInUse(shortage.resource, shortage.flavor, shortage.missing)
-    board.known.told[one.key] = Wait(
-        workload=one.key, cluster_queue=ClusterQueueName(queue),
+    board.known.told[one.workload_key] = Wait(
+        workload=one.workload_key, cluster_queue=ClusterQueueName(queue),
         why=NoFlavor(reason, (RefusedPodSet("main", (refusal,)),)),
         requests=((PodSetName("main"), {GPU: shortage.requested}),), shortages=(shortage,),
     )  # fmt: skip
-    board.known.asked[one.key] = shortage.requested
+    board.known.asked[one.workload_key] = shortage.requested
 
 
 def _end(queue: str, gpus: int, hours: int) -> QuotaEnd:
@@ -251,5 +251,5 @@ def hostile() -> Dashboard:
         (dashboards.cohort(_HOSTILE[:200]),),
     )  # fmt: skip
     board.known.nodes = (_node(_HOSTILE[:240], {_HOSTILE[:60]: 5}, rack=_HOSTILE[:63]),)
-    board.known.told[WorkloadKey("x", "gone")] = board.known.told[work.key]
+    board.known.told[WorkloadKey("x", "gone")] = board.known.told[work.workload_key]
     return board

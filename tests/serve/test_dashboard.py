@@ -9,7 +9,7 @@ import pytest
 
 from admission.base import amount
 from admission.base.conditions import Text
-from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
+from admission.base.names import ClusterQueueName, LocalQueueKey, PodCharge, WorkloadKey
 from admission.gpu import catalogue
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.serve.dashboard import (
@@ -388,6 +388,15 @@ def test_a_queue_shows_who_waits_at_which_place_and_why_and_who_holds_most(board
     assert text.index("train-0") < text.index("train-1") < text.index("train-2")
     assert text.index("serve-0") < text.index("train-old")
     assert "about to leave" in text
+
+
+def test_what_is_charged_besides_workloads_is_named_in_words_and_leads_nowhere(board):
+    by_itself = replace(board.known.holding[0], key=PodCharge("ml", "serve-0"))
+    board.known.holding = (by_itself,)
+    text = board.text("/queues/research")
+    assert re.search(r'<span><span class="ns">ml/</span>pod serve-0</span>', text)
+    assert "pod charged by itself" in text
+    assert "workloads/serve-0" not in text
 
 
 def test_workloads_of_a_namespace_are_for_those_who_may_list_them():

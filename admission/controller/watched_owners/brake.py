@@ -14,7 +14,7 @@ from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
 from admission.base.events import Event
-from admission.base.names import WorkloadKey
+from admission.base.names import WorkKey
 from admission.controller.plans import PlanDraft
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose
@@ -49,8 +49,8 @@ class Brake:
         self._step_us = _MINUTE_US // per_minute if per_minute else 0
         self._empty_us = self._now_us()
         self._allowed_until: datetime | None = None
-        self._held: dict[WorkloadKey, None] = {}
-        self._granted: dict[WorkloadKey, str] = {}
+        self._held: dict[WorkKey, None] = {}
+        self._granted: dict[WorkKey, str] = {}
         self._log = logs.get("brake")
 
     def lead(self) -> None:
@@ -68,7 +68,7 @@ class Brake:
             self._allowed_until = None
             self._log.error("annotation cannot be read", name=view.metadata.name, error=str(error))
 
-    def holds(self, key: WorkloadKey, owner: views.Object, workload: Workload | None) -> bool:
+    def holds(self, key: WorkKey, owner: views.Object, workload: Workload | None) -> bool:
         """Return whether an owner may not be stopped now; it is looked at again when it may.
 
         Args:
@@ -93,7 +93,7 @@ class Brake:
         self._draft.note(self._grant, key, owner.metadata.uid)
         return False
 
-    def _hold(self, key: WorkloadKey) -> None:
+    def _hold(self, key: WorkKey) -> None:
         """Take that an owner is held back, behind those that are already."""
         self._held.setdefault(key)
         metrics.STOPS_HELD_BACK.set(len(self._held))
@@ -103,17 +103,17 @@ class Brake:
         full_us = self._now_us() - self._most * self._step_us
         self._empty_us = max(self._empty_us, full_us) + self._step_us
 
-    def _grant(self, key: WorkloadKey, uid: str) -> None:
+    def _grant(self, key: WorkKey, uid: str) -> None:
         """Take that an owner may be stopped."""
         self._granted[key] = uid
         self._let(key)
 
-    def forget(self, key: WorkloadKey) -> None:
+    def forget(self, key: WorkKey) -> None:
         """Take that the owner of a key is not to be stopped, or is gone."""
         self._granted.pop(key, None)
         self._let(key)
 
-    def pop_due(self) -> tuple[WorkloadKey, ...]:
+    def pop_due(self) -> tuple[WorkKey, ...]:
         """Return the owners that were held back and may be stopped now, longest held first."""
         if not self._held:
             return ()
@@ -146,7 +146,7 @@ class Brake:
             return None
         return api_requests.set_workload_status(workload, WritePurpose.KEEP_UP, changes)
 
-    def _let(self, key: WorkloadKey) -> None:
+    def _let(self, key: WorkKey) -> None:
         if key in self._held:
             del self._held[key]
             metrics.STOPS_HELD_BACK.set(len(self._held))

@@ -8,11 +8,10 @@ queue it is charged, as a pod that runs is, and where queues are enforced it is 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from admission.base import events, names
 from admission.base.clock import Clock
-from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.base.names import ClaimHolderKey, LocalQueueKey, WorkKey
 from admission.base.tables import Table
 from admission.controller.plans import PlanDraft
 from admission.controller.queues.configuration import WatchedConfiguration
@@ -34,11 +33,6 @@ from admission.objects.resource_claim import ObjectKey
 from admission.owners import pod as pod_owner
 from admission.reasons import added_conditions
 
-OPERATIONS: Final = frozenset(
-    {WritePurpose.FIND_HOLDER, WritePurpose.CHARGE_HOLDER, WritePurpose.STOP_HOLDER}
-)
-"""Requests about such pods."""
-
 
 @dataclass(slots=True)
 class _ClaimHolder:
@@ -52,7 +46,7 @@ class _ClaimHolder:
         is_settled: whether nothing is to be done about it.
     """
 
-    key: WorkloadKey
+    key: ClaimHolderKey
     name: str
     claims: set[ObjectKey] = field(default_factory=set)
     pod: views.Pod | None = None
@@ -73,7 +67,7 @@ class ClaimHolders:
         brake: Brake,
         clock: Clock,
         draft: PlanDraft,
-        look_at: Callable[[Iterable[WorkloadKey]], None],
+        look_at: Callable[[Iterable[WorkKey]], None],
     ) -> None:
         """Prepare an empty index.
 
@@ -94,7 +88,7 @@ class ClaimHolders:
         self._holders: Table[str, _ClaimHolder] = Table()
         self._in = self._holders.index(lambda _, holder: (holder.key.namespace,))
         self._of_claim: dict[ObjectKey, tuple[str, ...]] = {}
-        self._uids: dict[WorkloadKey, dict[str, None]] = {}
+        self._uids: dict[ClaimHolderKey, dict[str, None]] = {}
 
     # ------------------------------------------------------------------------------- seeing
 
@@ -136,7 +130,7 @@ class ClaimHolders:
     def _hold(self, uid: str, name: str, claim: ObjectKey) -> None:
         holder = self._holders.get(uid)
         if holder is None:
-            key = WorkloadKey(claim[0], f"holder {name}")
+            key = ClaimHolderKey(claim[0], name)
             holder = _ClaimHolder(key, name)
             self._holders.put(uid, holder)
             self._uids.setdefault(key, {})[uid] = None
@@ -162,7 +156,7 @@ class ClaimHolders:
 
     # ------------------------------------------------------------------------------ writing
 
-    def next_request(self, key: WorkloadKey) -> ApiRequest | None:
+    def next_request(self, key: ClaimHolderKey) -> ApiRequest | None:
         """Return the next request about pods that hold GPUs by claim, or None for none."""
         for uid in self._uids.get(key, ()):
             request = self._next(uid, self._holders[uid])
@@ -196,7 +190,7 @@ class ClaimHolders:
         self._draft.note(holder.settle, _is_ours(holder.pod))
         return None
 
-    def _stop(self, key: WorkloadKey, pod: views.Pod) -> ApiRequest | None:
+    def _stop(self, key: ClaimHolderKey, pod: views.Pod) -> ApiRequest | None:
         """Say on a pod why it is deleted, and then delete it; None while that is held back."""
         if self._brake.holds(key, pod, None):
             return None

@@ -7,12 +7,12 @@ the names of groups begin with the kind.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from admission.base.names import WorkloadKey
+from admission.base.names import WorkKey, WorkloadKey
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owner_writes import Owners
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing.api_requests import RequestResult
+from admission.controller.writing.api_requests import ApiRequest, RequestResult
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload
@@ -56,8 +56,10 @@ class OwnersOfEveryKind:
         workload = self._workloads.get(key)
         return None if workload is None else workload.metadata.controller()
 
-    def subject(self, key: WorkloadKey) -> tuple[AnyOwners, Subject] | None:
+    def subject(self, key: WorkKey) -> tuple[AnyOwners, Subject] | None:
         """Return whose business a Workload key is and what there is; None for nobody's."""
+        if not isinstance(key, WorkloadKey):
+            return None
         controller = self.controller_of(key)
         named = None
         if controller is not None:
@@ -98,6 +100,12 @@ class OwnersOfEveryKind:
     def of_namespace(self, namespace: str) -> list[WorkloadKey]:
         """Return the keys to look at when it may have changed whether a namespace is managed."""
         return [key for owners in self._all for key in owners.of_namespace(namespace)]
+
+    def done_to_pod(self, request: ApiRequest) -> None:
+        """Tell of a write about a pod that took effect, and that no Workload asked for."""
+        owners = self._by_resource.get(request.resource)
+        if owners is not None:
+            owners.tell(request)
 
     def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take what came of a write about an owner or its Workload; call before it is seen."""

@@ -13,7 +13,7 @@ from admission.base import conditions, events
 from admission.base.clock import Clock
 from admission.base.conditions import EvictionReason, Text
 from admission.base.events import Event
-from admission.base.names import WorkloadKey
+from admission.base.names import ChargeKey, WorkloadKey
 from admission.controller.devices.capacity import is_gpu
 from admission.controller.devices.fitting import Fitting
 from admission.controller.plans import PlanDraft
@@ -54,7 +54,7 @@ class Notices:
         draft: PlanDraft,
         clock: Clock,
         fitting: Fitting,
-        preemptors_of: Callable[[WorkloadKey], Sequence[tuple[WorkloadKey, str]]],
+        preemptors_of: Callable[[WorkloadKey], Sequence[tuple[ChargeKey, str]]],
     ) -> None:
         """Prepare.
 

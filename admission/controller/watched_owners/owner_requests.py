@@ -6,7 +6,7 @@ from typing import Any
 
 from admission.base import events, names, patches
 from admission.base.events import Event
-from admission.base.names import WorkloadKey
+from admission.base.names import WorkKey, WorkloadKey
 from admission.base.patches import Patch
 from admission.controller.watched_owners import brake
 from admission.controller.workloads import statuses
@@ -30,7 +30,7 @@ def read(
 
 
 def patch(
-    key: WorkloadKey,
+    key: WorkKey,
     resource: Resource,
     owner: views.Object,
     operation: WritePurpose,
@@ -57,7 +57,7 @@ def patch(
 
 
 def delete(
-    key: WorkloadKey,
+    key: WorkKey,
     resource: Resource,
     owner: views.Object,
     into: type[views.Object],

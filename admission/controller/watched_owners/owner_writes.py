@@ -788,6 +788,10 @@ class Owners(Generic[View, Document]):
         """
         return request.resource is self.resource or self.index.may_have(key, controller)
 
+    def tell(self, request: ApiRequest) -> None:
+        """Tell of a write about an object of the kind that took effect."""
+        self._events.done(None, request)
+
     def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take what came of a write about an owner or its Workload; call before it is seen."""
         request, subject = outcome.request, self.index.subject(key)

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from admission.base.clock import Clock
-from admission.base.names import WorkloadKey
+from admission.base.names import ChargeKey, KeptCharge, WorkloadKey
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners.owner_writes import resource_of
 from admission.kube.resources import Resource
@@ -25,14 +25,12 @@ from admission.scheduling import model
 
 _Ident = tuple[str, str]
 """Namespace and name of a Deployment."""
-KEPT: Final = "kept for the replacement of "
-"""So begins the name by which quota is charged that is kept; no Workload can have such a name."""
 
 
 class ChargedWorkloads(Protocol):
     """What the scheduler charges to Workloads."""
 
-    on_change: Callable[[WorkloadKey, model.Workload | None, model.Workload | None], None]
+    on_change: Callable[[ChargeKey, model.Workload | None, model.Workload | None], None]
 
     def holds(self, key: WorkloadKey) -> bool:
         """Return whether a Workload holds quota."""
@@ -42,11 +40,11 @@ class ChargedWorkloads(Protocol):
         """Return whether a Workload is in a queue."""
         ...
 
-    def keep(self, key: WorkloadKey, workload: model.Workload) -> None:
+    def keep(self, key: KeptCharge, workload: model.Workload) -> None:
         """Charge for what a Workload held that has ended, under another key."""
         ...
 
-    def take_over(self, key: WorkloadKey, predecessor: WorkloadKey) -> bool:
+    def take_over(self, key: WorkloadKey, predecessor: KeptCharge) -> bool:
         """Give a Workload that waits the quota that is charged under another key, if it suits."""
         ...
 
@@ -70,7 +68,7 @@ class ChargedWorkloads(Protocol):
         """Have a Workload give its surge quota back."""
         ...
 
-    def on_delete(self, key: WorkloadKey) -> None:
+    def on_delete(self, key: ChargeKey) -> None:
         """Charge nothing more for a key."""
         ...
 
@@ -114,7 +112,7 @@ class _Pods:
     running: Counter[str] = field(default_factory=Counter)
     holding: set[WorkloadKey] = field(default_factory=set)
     left: dict[WorkloadKey, model.Workload] = field(default_factory=dict)
-    kept: dict[WorkloadKey, datetime] = field(default_factory=dict)
+    kept: dict[KeptCharge, datetime] = field(default_factory=dict)
     surging: dict[WorkloadKey, datetime | None] = field(default_factory=dict)
 
     def of_others(self, revision: str) -> int:
@@ -245,11 +243,11 @@ class Rollouts:
             self._keeping.discard(ident)
 
     def _on_workload(
-        self, key: WorkloadKey, before: model.Workload | None, after: model.Workload | None
+        self, key: ChargeKey, before: model.Workload | None, after: model.Workload | None
     ) -> None:
         """Take the news that a Workload is another one; what it held may be kept."""
-        ident = self._of.get(key)
-        if ident is None:
+        ident = self._of.get(key) if isinstance(key, WorkloadKey) else None
+        if not isinstance(key, WorkloadKey) or ident is None:
             return
         pods = self._pods[ident]
         self._recount(key, pods)
@@ -296,7 +294,7 @@ class Rollouts:
         """Keep what the Workload of a pod held that has ended, if another one is to come."""
         pods = self._pods.setdefault(ident, _Pods())
         if len(pods.kept) < self._wanted(ident):
-            kept = WorkloadKey(key.namespace, f"{KEPT}{key.name}")
+            kept = KeptCharge(key.namespace, key.name, "replacement")
             self._ledger.keep(kept, workload)
             pods.kept[kept] = self._clock.now() + self._keeps
             self._keeping.add(ident)
@@ -339,10 +337,10 @@ class Rollouts:
                 yield key
         replicas = self._wanted(ident)
         are_there = len(waiting) >= replicas
-        for index, (key, until) in enumerate(sorted(pods.kept.items(), key=_latest_first)):
+        for index, (kept, until) in enumerate(sorted(pods.kept.items(), key=_latest_first)):
             if are_there or index >= replicas or until <= now:
-                del pods.kept[key]
-                self._ledger.on_delete(key)
+                del pods.kept[kept]
+                self._ledger.on_delete(kept)
 
     # ----------------------------------------------------------------------------- surging
 
@@ -428,6 +426,6 @@ def _may_be_kept(workload: model.Workload) -> bool:
     )
 
 
-def _latest_first(kept: tuple[WorkloadKey, datetime]) -> tuple[float, WorkloadKey]:
+def _latest_first(kept: tuple[KeptCharge, datetime]) -> tuple[float, KeptCharge]:
     key, until = kept
     return -until.timestamp(), key

@@ -15,7 +15,14 @@ import msgspec
 from admission.base import clock as clocks
 from admission.base import conditions, metrics, names, patches
 from admission.base.clock import Clock
-from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.base.names import (
+    ChargeKey,
+    LocalQueueKey,
+    OwnerCharge,
+    PodCharge,
+    WorkKey,
+    WorkloadKey,
+)
 from admission.base.tables import Table
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller.devices.node_inventory import NodeInventory
@@ -100,11 +107,18 @@ class Ledger(Protocol):
         ...
 
     def charge(
-        self, view: Workload, queue: str, node_labels: dict[str, str], *, ends: bool
+        self,
+        key: PodCharge | OwnerCharge,
+        view: Workload,
+        queue: str,
+        node_labels: dict[str, str],
+        *,
+        ends: bool,
     ) -> None:
         """Charge a ClusterQueue for pods that run without a Workload that is charged for them.
 
         Args:
+            key: under which it is charged.
             view: what they ask for, as a Workload that is nowhere stored.
             queue: the ClusterQueue.
             node_labels: of the node on which they run.
@@ -170,6 +184,7 @@ class Ledger(Protocol):
 
     def charge_beyond(
         self,
+        key: PodCharge,
         view: Workload,
         queue: str,
         node_labels: dict[str, str],
@@ -183,6 +198,7 @@ class Ledger(Protocol):
         Devices are not charged: a review refuses a pod with more of them.
 
         Args:
+            key: under which it is charged.
             view: what the pod asks for, as a Workload that is nowhere stored.
             queue: the ClusterQueue.
             node_labels: of the node on which it runs.
@@ -212,7 +228,7 @@ class Ledger(Protocol):
         """Return the Workloads to look at when a pod of one has left its node."""
         ...
 
-    def on_delete(self, key: WorkloadKey) -> None:
+    def on_delete(self, key: ChargeKey) -> None:
         """Charge nothing more for a key."""
         ...
 
@@ -231,9 +247,9 @@ class _Pod(NamedTuple):
     resource: Resource
 
     @property
-    def key(self) -> WorkloadKey:
-        """Return the key under which the pod is charged on its own; no Workload can have it."""
-        return WorkloadKey(self.view.metadata.namespace, f"pod {self.view.metadata.name}")
+    def key(self) -> PodCharge:
+        """Return the key under which the pod is charged on its own."""
+        return PodCharge(self.view.metadata.namespace, self.view.metadata.name)
 
     @property
     def pod_set(self) -> str:
@@ -357,7 +373,7 @@ class RunningPods:
         clock: Clock,
         queue: WorkQueue,
         settings: GpuConfiguration,
-        look_at: Callable[[Iterable[WorkloadKey]], None],
+        look_at: Callable[[Iterable[WorkKey]], None],
         workloads: WorkloadIndex,
         draft: PlanDraft,
     ) -> None:
@@ -398,9 +414,9 @@ class RunningPods:
         self._owners_of = self._owners.index(_queues_of_owner)
         self._short: set[WorkloadKey] = set()
         """Those of them that are charged on their own for pods that are not there yet."""
-        self._charges: dict[WorkloadKey, _OwnCharge] = {}
+        self._charges: dict[PodCharge, _OwnCharge] = {}
         """Pods that are charged by themselves, by the key of the charge."""
-        self._replaced: dict[WorkloadKey, dict[str, None]] = {}
+        self._replaced: dict[PodCharge, dict[str, None]] = {}
         """Pods whose charge that of another one of the same name replaced, by key."""
         self._besides: Table[str, _Beside] = Table()
         """Pods that no queue is charged for, or that are or were charged by themselves, by UID."""
@@ -758,12 +774,10 @@ class RunningPods:
             self._lose_owner(key)
             return
         self._short.add(key)
-        metadata = msgspec.structs.replace(
-            workload.metadata, name=_owner_key(key).name, annotations=self._requester(key)
-        )
+        metadata = msgspec.structs.replace(workload.metadata, annotations=self._requester(key))
         spec = msgspec.structs.replace(workload.spec, pod_sets=tuple(missing))
         charged = msgspec.structs.replace(workload, metadata=metadata, spec=spec)
-        self._ledger.charge(charged, queue, {}, ends=False)
+        self._ledger.charge(_owner_key(key), charged, queue, {}, ends=False)
 
     def _count_left(self, key: WorkloadKey, pod_set: str, pods: _PodSetPods, now: datetime) -> int:
         """Return the number of pods of a pod set that have not ended."""
@@ -1190,6 +1204,7 @@ class RunningPods:
             self._stop_rest(tracked)
             return
         is_beyond = self._ledger.charge_beyond(
+            tracked.key,
             self._requested(tracked),
             self._queue_of(tracked.view),
             self._inventory.node_labels(tracked.view.spec.node_name),
@@ -1227,9 +1242,8 @@ class RunningPods:
         is_news = self._put_beside(tracked.view)
         labels = self._inventory.node_labels(tracked.view.spec.node_name)
         ends = bool(metadata.deletion_timestamp)
-        self._ledger.charge(
-            self._requested(tracked), self._queue_of(tracked.view), labels, ends=ends
-        )
+        requested, queue = self._requested(tracked), self._queue_of(tracked.view)
+        self._ledger.charge(tracked.key, requested, queue, labels, ends=ends)
         self._note_releasing(tracked)
         if is_news and not ends and orphans.is_left(tracked.view):
             self._look_at((tracked.key,))
@@ -1249,7 +1263,7 @@ class RunningPods:
             self._charge_replaced(tracked.key)
         self._note_releasing(tracked)
 
-    def _charge_replaced(self, key: WorkloadKey) -> None:
+    def _charge_replaced(self, key: PodCharge) -> None:
         """Charge pods of a name again of which another one is charged no more."""
         replaced = (self._pods.get(uid) for uid in self._replaced.pop(key, ()))
         for tracked in replaced:
@@ -1293,7 +1307,7 @@ class RunningPods:
 
     # ---------------------------------------------------------------- pods without their label
 
-    def on_turn(self, key: WorkloadKey) -> None:
+    def on_turn(self, key: PodCharge) -> None:
         """Count a pod again that is charged on its own: as time passes it may have ended."""
         uid = self._uid_alone(key)
         tracked = self._pods.get(uid) if uid is not None else None
@@ -1301,12 +1315,12 @@ class RunningPods:
             self._recount(tracked.workload, tracked.pod_set, (uid,))
             self._recount_owner(tracked.workload)
 
-    def next_request(self, key: WorkloadKey) -> ApiRequest | None:
+    def next_request(self, key: PodCharge) -> ApiRequest | None:
         """Return the next write about a pod that is charged on its own, or None for none."""
         uid = self._uid_alone(key)
         tracked = self._pods.get(uid) if uid is not None else None
         if uid is None or tracked is None:
-            return self._queue_left(key)
+            return None
         doubt = self._doubts.get(uid)
         if doubt is None:
             return self._charge_orphan(key, tracked) if self._is_alone(tracked) else None
@@ -1319,12 +1333,12 @@ class RunningPods:
             )
         return self._put_back(key, doubt.was, doubt.answered)
 
-    def _uid_alone(self, key: WorkloadKey) -> str | None:
+    def _uid_alone(self, key: PodCharge) -> str | None:
         """Return the pod that is charged under a key for all that it asks for."""
         charge = self._charges.get(key)
         return None if charge is None or charge.is_rest else charge.uid
 
-    def _charge_orphan(self, key: WorkloadKey, tracked: _Pod) -> ApiRequest | None:
+    def _charge_orphan(self, key: PodCharge, tracked: _Pod) -> ApiRequest | None:
         """Return the write that gives a pod that its owner has left a Workload of its own."""
         pod, queue = tracked.view, _queue(tracked.view)
         cluster_queue = self._queue_of(pod)
@@ -1337,7 +1351,7 @@ class RunningPods:
             key, resources.PODS, pod, WritePurpose.CHARGE_ORPHAN, changes, into=views.Pod
         )
 
-    def _queue_left(self, key: WorkloadKey) -> ApiRequest | None:
+    def queue_left(self, key: WorkloadKey) -> ApiRequest | None:
         """Return the write after which a pod that its owner has left waits on its own, or None."""
         pod = self._left_waiting.get(key)
         queue = "" if pod is None else _queue(pod)
@@ -1351,7 +1365,7 @@ class RunningPods:
             key, resources.PODS, pod, WritePurpose.CHARGE_ORPHAN, changes, into=views.Pod
         )
 
-    def _put_back(self, key: WorkloadKey, pod: views.Pod, unlabelled: views.Pod) -> ApiRequest:
+    def _put_back(self, key: PodCharge, pod: views.Pod, unlabelled: views.Pod) -> ApiRequest:
         """Return the write that gives a pod its labels again, so that it is watched."""
         was, now = pod.metadata, unlabelled.metadata
         labels = {label: was.label(label) for label in _MARKS if was.label(label)}
@@ -1366,7 +1380,7 @@ class RunningPods:
             key, resources.PODS, unlabelled, WritePurpose.LABEL_POD, changes, into=views.Pod
         )
 
-    def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
+    def complete(self, key: PodCharge, outcome: RequestResult) -> None:
         """Take what came of a write about a pod that is charged on its own."""
         uid, operation = self._uid_alone(key), outcome.request.operation
         if operation is WritePurpose.CHARGE_ORPHAN:
@@ -1467,9 +1481,9 @@ def _queues_of_pod(_: str, beside: _Beside) -> tuple[_Queue, _Queue]:
     return LocalQueueKey(pod.metadata.namespace, _queue(pod)), named
 
 
-def _owner_key(key: WorkloadKey) -> WorkloadKey:
+def _owner_key(key: WorkloadKey) -> OwnerCharge:
     """Return the key under which pods that an owner may still create are charged."""
-    return WorkloadKey(key.namespace, f"pods of {key.name}")
+    return OwnerCharge(key.namespace, key.name)
 
 
 def _queue_of_templates(workload: Workload) -> str:
@@ -1507,8 +1521,8 @@ def _requested(tracked: _Pod, annotations: dict[str, str], priority: int | None)
     template = PodTemplate(metadata=pod.metadata, spec=pod.spec)
     return Workload(
         metadata=views.ObjectMeta(
-            namespace=tracked.key.namespace,
-            name=tracked.key.name,
+            namespace=pod.metadata.namespace,
+            name=pod.metadata.name,
             uid=pod.metadata.uid,
             creation_timestamp=pod.metadata.creation_timestamp,
             annotations=annotations,

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from admission.base import conditions, events, names
 from admission.base.clock import Clock
 from admission.base.conditions import Text
-from admission.base.names import PodSetName, WorkloadKey
+from admission.base.names import ChargeKey, PodSetName, WorkloadKey
 from admission.controller.workloads import evictions, statuses
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import (
@@ -83,7 +83,7 @@ class LostHosts:
         self._state = state
         self._clock = clock
         self._take_again = take_again
-        self._suspected: dict[WorkloadKey, None] = {}
+        self._suspected: dict[ChargeKey, None] = {}
         self._unassigned: dict[WorkloadKey, None] = {}
         """Those of which some pods run, and for the others there was no domain."""
         self._version = -1
@@ -96,7 +96,7 @@ class LostHosts:
         """Take that another Workload may be looked at, or the same one again."""
         self._looked_at = None
 
-    def take_shaken(self) -> tuple[WorkloadKey, ...]:
+    def take_shaken(self) -> tuple[ChargeKey, ...]:
         """Return the Workloads to look at, as nodes have changed: theirs, or any they wait for."""
         shaken = self._state.take_shaken()
         self._suspected.update(dict.fromkeys(shaken))

@@ -1,8 +1,9 @@
 """Workloads as last seen, by key, and the results of reads of those that are missing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.base.names import LocalQueueKey, WorkKey, WorkloadKey
 from admission.controller.seeing.object_cache import ObjectCache
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest
@@ -20,7 +21,7 @@ class WorkloadIndex:
 
     def __init__(self) -> None:
         self._seen: ObjectCache[WorkloadKey, Workload] = ObjectCache()
-        self._by_key = self._seen.by_key
+        self._by_key: Mapping[Any, Workload] = self._seen.by_key
         self._in = self._seen.index(lambda key, _: (key.namespace,))
         self._of_local_queue = self._seen.index(_local_queue)
         self._reserving_in = self._seen.index(_cluster_queue)
@@ -37,8 +38,8 @@ class WorkloadIndex:
         self._slices: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """The same, by that key."""
 
-    def get(self, key: WorkloadKey) -> Workload | None:
-        """Return the Workload as last seen."""
+    def get(self, key: WorkKey) -> Workload | None:
+        """Return the Workload as last seen; None also for a key that is of no Workload."""
         return self._by_key.get(key)
 
     def __iter__(self) -> Iterator[WorkloadKey]:

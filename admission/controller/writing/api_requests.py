@@ -14,14 +14,18 @@ from admission.objects.workload import Workload
 
 
 class QueueKey(NamedTuple):
-    """Identity of a ClusterQueue (empty namespace) or LocalQueue; unequal to any WorkloadKey."""
+    """Identity of a ClusterQueue (empty namespace) or LocalQueue.
+
+    It begins with a kind, and so with a capital letter: it equals none that begins with a
+    namespace.
+    """
 
     kind: str
     namespace: str
     name: str
 
 
-RequestKey = names.WorkloadKey | QueueKey
+RequestKey = names.WorkKey | QueueKey
 """Writes of one lane are never in flight together."""
 
 
@@ -114,7 +118,7 @@ class ApiRequest:
     """One request.
 
     Attributes:
-        key: the Workload or queue whose requests are sent one at a time.
+        key: the Workload, pod or queue whose requests are sent one at a time.
         operation: why.
         verb: how.
         resource: kind of the object.
@@ -237,7 +241,7 @@ def create_workload(
 
 
 def read(
-    key: names.WorkloadKey,
+    key: names.WorkKey,
     operation: WritePurpose,
     resource: Resource,
     metadata: views.ObjectMeta,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from admission.base.clock import Clock
-from admission.base.names import WorkloadKey
+from admission.base.names import WorkKey
 
 
 class WorkQueue:
@@ -20,37 +20,37 @@ class WorkQueue:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._decided: OrderedDict[WorkloadKey, None] = OrderedDict()
-        self._to_release: OrderedDict[WorkloadKey, None] = OrderedDict()
-        self._others: OrderedDict[WorkloadKey, None] = OrderedDict()
-        self._due: dict[WorkloadKey, float] = {}
-        self._timers: list[tuple[float, WorkloadKey]] = []
+        self._decided: OrderedDict[WorkKey, None] = OrderedDict()
+        self._to_release: OrderedDict[WorkKey, None] = OrderedDict()
+        self._others: OrderedDict[WorkKey, None] = OrderedDict()
+        self._due: dict[WorkKey, float] = {}
+        self._timers: list[tuple[float, WorkKey]] = []
         """A heap; what is not in `_due` is passed over."""
 
-    def add(self, key: WorkloadKey) -> None:
+    def add(self, key: WorkKey) -> None:
         """Add a Workload; it keeps its place if it waits already."""
         if key not in self._to_release and key not in self._decided:
             self._others.setdefault(key)
 
-    def add_all(self, keys: Iterable[WorkloadKey]) -> None:
+    def add_all(self, keys: Iterable[WorkKey]) -> None:
         """Add each."""
         for key in keys:
             self.add(key)
 
-    def add_to_release(self, key: WorkloadKey) -> None:
+    def add_to_release(self, key: WorkKey) -> None:
         """Add a Workload ahead of all about which nothing was decided."""
         if key not in self._decided:
             self._others.pop(key, None)
             self._to_release.setdefault(key)
 
-    def add_decided(self, keys: Iterable[WorkloadKey]) -> None:
+    def add_decided(self, keys: Iterable[WorkKey]) -> None:
         """Add each ahead of all others, for when decisions may be written."""
         for key in keys:
             self._others.pop(key, None)
             self._to_release.pop(key, None)
             self._decided.setdefault(key)
 
-    def add_at(self, key: WorkloadKey, moment: datetime | None, now: datetime) -> None:
+    def add_at(self, key: WorkKey, moment: datetime | None, now: datetime) -> None:
         """Add a Workload at a moment of wall time, or earlier if asked before; None for never.
 
         What is due is derived anew each time, so to be early does no harm.
@@ -64,7 +64,7 @@ class WorkQueue:
         self._due[key] = due
         heapq.heappush(self._timers, (due, key))
 
-    def cancel(self, key: WorkloadKey) -> None:
+    def cancel(self, key: WorkKey) -> None:
         """Add a Workload at no set time any more."""
         self._due.pop(key, None)
 
@@ -89,7 +89,7 @@ class WorkQueue:
             return True
         return bool(self._decided) and may_decide()
 
-    def pop(self, may_decide: Callable[[], bool]) -> WorkloadKey | None:
+    def pop(self, may_decide: Callable[[], bool]) -> WorkKey | None:
         """Remove and return the next Workload, or None if none may be reconciled now.
 
         Args:

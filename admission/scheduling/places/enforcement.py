@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from admission.base.causes import NoPlace, TopologyRefusal
-from admission.base.names import ClusterQueueName, FlavorName, PodSetName, WorkloadKey
+from admission.base.names import ChargeKey, ClusterQueueName, FlavorName, PodSetName
 from admission.scheduling.model import (
     Enforcement,
     PodDomains,
@@ -76,7 +76,7 @@ class PodPlaces:
         self._decided: dict[FlavorName, tuple[Enforcement, ...]] = {}
         self._turned: dict[FlavorName, None] = {}
         self._awaited = AwaitedRoom()
-        self._shaken: dict[WorkloadKey, None] = {}
+        self._shaken: dict[ChargeKey, None] = {}
         """Workloads with domains of which a host may be away."""
         self._shrunk: dict[FlavorName, None] = {}
         """Flavors with fewer nodes than at the last call of `take_helped`."""
@@ -157,7 +157,7 @@ class PodPlaces:
         if self.topologies:
             self._shaken.update(dict.fromkeys(self.ledger.workloads_on(name)))
 
-    def take_shaken(self) -> tuple[WorkloadKey, ...]:
+    def take_shaken(self) -> tuple[ChargeKey, ...]:
         """Return the workloads of which a host may be away since the last call."""
         shaken, self._shaken = tuple(self._shaken), {}
         return shaken
@@ -583,7 +583,7 @@ class PodPlaces:
                     self._shaken[key] = None
         self.ledger.promise(key, needed, places_given)
 
-    def hosts(self, key: WorkloadKey) -> dict[str, tuple[str, ...]]:
+    def hosts(self, key: ChargeKey) -> dict[str, tuple[str, ...]]:
         """Return the hostnames of the nodes that a workload is promised, by pod set, sorted.
 
         No more than `_MOST_HOSTS` of each: a pod that prefers so many prefers none.
@@ -599,11 +599,11 @@ class PodPlaces:
             if len(names_) <= _MOST_HOSTS
         }
 
-    def leave(self, key: WorkloadKey, now_us: int) -> None:
+    def leave(self, key: ChargeKey, now_us: int) -> None:
         """End the promises to a workload that is told to leave, but for pods on their way."""
         self.ledger.leave(key, now_us)
 
-    def release(self, key: WorkloadKey) -> None:
+    def release(self, key: ChargeKey) -> None:
         """End the promises to a workload."""
         self.ledger.release(key)
 

@@ -7,7 +7,7 @@ costs a question for each shape and none for each workload.
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 
-from admission.base.names import WorkloadKey
+from admission.base.names import ChargeKey
 from admission.scheduling.places.model import PodShape
 
 
@@ -15,14 +15,14 @@ class Lacking:
     """Workloads with pods that have neither a node nor a promise, the oldest first."""
 
     def __init__(self) -> None:
-        self._ages: dict[WorkloadKey, tuple[int, tuple[PodShape, ...]]] = {}
+        self._ages: dict[ChargeKey, tuple[int, tuple[PodShape, ...]]] = {}
         self._last_age = 0
-        self._of_shape: dict[PodShape, dict[WorkloadKey, None]] = {}
+        self._of_shape: dict[PodShape, dict[ChargeKey, None]] = {}
         self._doubtful: dict[PodShape, None] = {}
         """Shapes of which any node may take a pod."""
-        self._added: dict[WorkloadKey, None] = {}
+        self._added: dict[ChargeKey, None] = {}
 
-    def __contains__(self, key: WorkloadKey) -> bool:
+    def __contains__(self, key: ChargeKey) -> bool:
         """Return whether pods of a workload lack a place."""
         return key in self._ages
 
@@ -31,15 +31,15 @@ class Lacking:
         return bool(self._ages)
 
     @property
-    def keys(self) -> tuple[WorkloadKey, ...]:
+    def keys(self) -> tuple[ChargeKey, ...]:
         """Return the workloads, the oldest first."""
         return tuple(self._ages)
 
-    def precedes(self, key: WorkloadKey, later: WorkloadKey) -> bool:
+    def precedes(self, key: ChargeKey, later: ChargeKey) -> bool:
         """Return whether a workload has lacked a place for longer than another one."""
         return self._age(key) < self._age(later)
 
-    def take_added(self) -> tuple[WorkloadKey, ...]:
+    def take_added(self) -> tuple[ChargeKey, ...]:
         """Return the workloads that were added since the last call and still lack a place."""
         added, self._added = self._added, {}
         return tuple(key for key in added if key in self._ages)
@@ -49,7 +49,7 @@ class Lacking:
         """Return the shapes of the pods that lack a place."""
         return tuple(self._of_shape)
 
-    def add(self, key: WorkloadKey, shapes: Iterable[PodShape]) -> None:
+    def add(self, key: ChargeKey, shapes: Iterable[PodShape]) -> None:
         """Note that pods of a workload lack a place; it keeps its age."""
         listed = tuple(dict.fromkeys(shapes))
         age = self._ages.get(key)
@@ -64,7 +64,7 @@ class Lacking:
         self._doubtful.update(dict.fromkeys(listed))
         self._added[key] = None
 
-    def discard(self, key: WorkloadKey) -> None:
+    def discard(self, key: ChargeKey) -> None:
         """Note that all pods of a workload have places, or need none."""
         _, shapes = self._ages.pop(key, (0, ()))
         self._added.pop(key, None)
@@ -90,7 +90,7 @@ class Lacking:
 
     def in_turn(
         self, shapes: Iterable[PodShape], has_room: Callable[[PodShape], bool]
-    ) -> Iterator[WorkloadKey]:
+    ) -> Iterator[ChargeKey]:
         """Yield the workloads of shapes while there is room for pods like theirs, oldest first.
 
         Who was yielded may be discarded; nobody may be added meanwhile.
@@ -98,7 +98,7 @@ class Lacking:
         lines = [
             (shape, iter(tuple(self._of_shape[shape]))) for shape in shapes if has_room(shape)
         ]
-        heads: list[tuple[int, int, WorkloadKey]] = []
+        heads: list[tuple[int, int, ChargeKey]] = []
 
         def push(index: int) -> None:
             shape, line = lines[index]
@@ -114,5 +114,5 @@ class Lacking:
                 yield key
             push(index)
 
-    def _age(self, key: WorkloadKey) -> int:
+    def _age(self, key: ChargeKey) -> int:
         return self._ages.get(key, (0, ()))[0]

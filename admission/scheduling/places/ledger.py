@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.base.causes import NoPlace
-from admission.base.names import PodSetName, WorkloadKey
+from admission.base.names import ChargeKey, PodSetName
 from admission.base.selectors import Labels
-from admission.base.tables import Table
+from admission.base.tables import Index, Table
 from admission.scheduling.places import predicate
 from admission.scheduling.places.lacking import Lacking
 from admission.scheduling.places.model import (
@@ -72,7 +72,7 @@ class NodeLedger:
     """
 
     def __init__(self) -> None:
-        self.bound_changed: Callable[[WorkloadKey], object] = _ignore
+        self.bound_changed: Callable[[ChargeKey], object] = _ignore
         self._nodes: dict[str, Node] = {}
         self._declared: dict[str, int] = {}
         """How many nodes declare a resource."""
@@ -82,24 +82,22 @@ class NodeLedger:
         self._held: dict[str, int] = {}
         """How many pods of workloads are or are to be on a node, where there are any."""
         self._pods: Table[str, BoundPod] = Table()
-        self._of_workload = self._pods.index(
-            lambda _, pod: () if pod.workload is None else (pod.workload,)
-        )
-        self._bound_on: dict[tuple[str, str], dict[tuple[str, str, bool], int]] = {}
+        self._of_workload: Index[ChargeKey, str] = self._pods.index(_workload_of)
+        self._bound_on: dict[ChargeKey, dict[tuple[str, str, bool], int]] = {}
+        """How many pods of a workload are on nodes, by pod set, node and whether they end."""
         self._succeeded: dict[str, BoundPod] = {}
         """Pods of workloads that have succeeded and are there, by uid."""
-        self._succeeded_on: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+        self._succeeded_on: dict[ChargeKey, dict[tuple[str, str], int]] = {}
         """How many of them were on each node, by workload and pod set."""
-        """How many pods of a workload are on nodes, by pod set, node and whether they end."""
         self._on_node = self._pods.index(lambda _, pod: (pod.node,))
         self._ending = self._pods.index(lambda _, pod: (True,) if pod.is_ending else ())
         self._of_priority = self._pods.index(lambda _, pod: (pod.priority,))
-        self._promises: dict[WorkloadKey, _Promise] = {}
-        self._kept: dict[WorkloadKey, None] = {}
+        self._promises: dict[ChargeKey, _Promise] = {}
+        self._kept: dict[ChargeKey, None] = {}
         """Workloads without quota for which places are kept."""
-        self._coming: dict[WorkloadKey, int] = {}
+        self._coming: dict[ChargeKey, int] = {}
         """Until when pods of a workload that have no node are taken to be on their way to one."""
-        self._promised_on: dict[str, dict[WorkloadKey, None]] = {}
+        self._promised_on: dict[str, dict[ChargeKey, None]] = {}
         self._lacking = Lacking()
         self._grown: dict[str, None] = {}
         """Nodes that may take more pods than at the last `settle`."""
@@ -113,10 +111,10 @@ class NodeLedger:
         self._roomier: dict[str, None] = {}
         self._is_redeclared = False
         self._is_supposing = False
-        self._lifted: dict[WorkloadKey, None] = {}
+        self._lifted: dict[ChargeKey, None] = {}
         """Workloads that are supposed to be gone."""
         self._is_without_ending = False
-        self._placing: WorkloadKey | None = None
+        self._placing: ChargeKey | None = None
         """The workload of `placing_anew`."""
 
     # ---------------------------------------------------------------------------------- seeing
@@ -192,7 +190,7 @@ class NodeLedger:
         self._forget_success(uid)
         self._succeeded[uid] = pod
         self._count_succeeded(pod, 1)
-        if not self._unbind(uid) and WorkloadKey(*pod.workload) in self._promises:
+        if not self._unbind(uid) and pod.workload in self._promises:
             self._fit_to_bound(pod.workload, pod.node)
 
     def drop_pod(self, uid: str) -> None:
@@ -240,7 +238,7 @@ class NodeLedger:
     # ------------------------------------------------------------------------------- promising
 
     def promise(
-        self, key: WorkloadKey, wants: tuple[Want, ...], places: Iterable[Place] = ()
+        self, key: ChargeKey, wants: tuple[Want, ...], places: Iterable[Place] = ()
     ) -> None:
         """Promise a workload with quota a place for each of its pods that is not bound.
 
@@ -273,7 +271,7 @@ class NodeLedger:
             self._put(key, promise, place)
         self._fit_to_bound(key, "")
 
-    def keep(self, key: WorkloadKey, wants: tuple[Want, ...], places: Iterable[Place]) -> None:
+    def keep(self, key: ChargeKey, wants: tuple[Want, ...], places: Iterable[Place]) -> None:
         """Keep places for a workload without quota until those end that are there now.
 
         They are counted as promised, so nodes may have less than nothing free. They are given up
@@ -286,11 +284,11 @@ class NodeLedger:
         for place in places:
             self._put(key, promise, place)
 
-    def is_kept(self, key: WorkloadKey) -> bool:
+    def is_kept(self, key: ChargeKey) -> bool:
         """Return whether places are kept for a workload without quota."""
         return key in self._kept
 
-    def release(self, key: WorkloadKey) -> None:
+    def release(self, key: ChargeKey) -> None:
         """End the promises to a workload; its bound pods go on being counted."""
         promise = self._promises.pop(key, None)
         self._lacking.discard(key)
@@ -299,12 +297,12 @@ class NodeLedger:
         if promise is not None:
             self._withdraw(key, promise)
 
-    def expect(self, key: WorkloadKey, until_us: int) -> None:
+    def expect(self, key: ChargeKey, until_us: int) -> None:
         """Take pods of a workload that have no node to be on their way to one until a time."""
         if key in self._promises:
             self._coming[key] = until_us
 
-    def leave(self, key: WorkloadKey, now_us: int) -> None:
+    def leave(self, key: ChargeKey, now_us: int) -> None:
         """End the promises to a workload that is told to leave, but for pods on their way.
 
         These were released, so the scheduler may bind them until they are deleted. No pods follow
@@ -335,7 +333,7 @@ class NodeLedger:
             }
             yield promise.wants, self.places(key), bound_nodes
 
-    def is_promised(self, key: WorkloadKey) -> bool:
+    def is_promised(self, key: ChargeKey) -> bool:
         """Return whether a workload is promised places, or was bound to all of them."""
         return key in self._promises
 
@@ -378,7 +376,7 @@ class NodeLedger:
         The scheduler binds them as soon as there is room, whoever it was made for. Within
         `placing_anew` these are the pods of workloads that have lacked a place for longer.
         """
-        placed: list[tuple[WorkloadKey, Place]] = []
+        placed: list[tuple[ChargeKey, Place]] = []
         try:
             if self._lacking and (self._lifted or self._is_without_ending):
                 with self._supposing():
@@ -401,7 +399,7 @@ class NodeLedger:
         ending = [
             pod
             for pod in map(self._pods.__getitem__, self._ending.keys(True))
-            if pod.workload is None or WorkloadKey(*pod.workload) not in self._lifted
+            if pod.workload is None or pod.workload not in self._lifted
         ]
         self._is_without_ending = True
         self._suppose_ended(ending, -1)
@@ -417,7 +415,7 @@ class NodeLedger:
                 self._use(pod.node, pod.requests, sign, is_held=pod.workload is not None)
 
     @contextmanager
-    def placing_anew(self, key: WorkloadKey) -> Iterator[None]:
+    def placing_anew(self, key: ChargeKey) -> Iterator[None]:
         """Ask where the pods of a workload that lack a place may be, within a with statement.
 
         Nothing is kept for anybody, and pods that are being deleted are supposed to be gone.
@@ -429,19 +427,15 @@ class NodeLedger:
         finally:
             self._placing = None
 
-    def take_lacking(self) -> tuple[WorkloadKey, ...]:
+    def take_lacking(self) -> tuple[ChargeKey, ...]:
         """Return the workloads of which pods lack a place that did not at the last call."""
         return self._lacking.take_added()
 
-    def lacking(self) -> tuple[WorkloadKey, ...]:
+    def lacking(self) -> tuple[ChargeKey, ...]:
         """Return the workloads of which pods lack a place, the oldest first."""
         return self._lacking.keys
 
-    def is_lacking(self, key: WorkloadKey) -> bool:
-        """Return whether pods of a workload lack a place."""
-        return key in self._lacking
-
-    def unplaced(self, key: WorkloadKey) -> dict[PodSetName, int]:
+    def unplaced(self, key: ChargeKey) -> dict[PodSetName, int]:
         """Return how many pods of a workload have neither a node nor a place, by pod set."""
         promise = self._promises.get(key)
         wants = () if promise is None else promise.wants
@@ -452,7 +446,7 @@ class NodeLedger:
         }
         return {pod_set: count for pod_set, count in counts.items() if count > 0}
 
-    def _place_lacking(self, shapes: Iterable[PodShape]) -> Iterator[tuple[WorkloadKey, Place]]:
+    def _place_lacking(self, shapes: Iterable[PodShape]) -> Iterator[tuple[ChargeKey, Place]]:
         """Promise places to workloads that lack them, and yield these."""
         for key in self._lacking.in_turn(shapes, lambda shape: bool(self.rooms(shape).total)):
             is_later = self._placing is not None and not self._lacking.precedes(key, self._placing)
@@ -489,7 +483,7 @@ class NodeLedger:
             if not promise.is_leaving:
                 self._lacking.add(key, (want.shape for want in promise.wants))
 
-    def _find_places(self, key: WorkloadKey, promise: _Promise) -> Iterator[Place]:
+    def _find_places(self, key: ChargeKey, promise: _Promise) -> Iterator[Place]:
         """Promise places to pods that have none, as far as there is room, and yield these."""
         is_complete = True
         for want in promise.wants:
@@ -517,7 +511,7 @@ class NodeLedger:
             self._lacking.discard(key)
 
     def _outside(
-        self, key: WorkloadKey, promise: _Promise, want: Want, rooms: Rooms
+        self, key: ChargeKey, promise: _Promise, want: Want, rooms: Rooms
     ) -> Iterator[str]:
         """Yield the nodes that are not in the domain of a pod set whose pods are together.
 
@@ -546,7 +540,7 @@ class NodeLedger:
 
     def _anchor(
         self,
-        key: WorkloadKey,
+        key: ChargeKey,
         promise: _Promise,
         pod_sets: set[PodSetName],
         labels: tuple[str, ...],
@@ -580,17 +574,17 @@ class NodeLedger:
         ]
         return max(ranked, default=(False, 0, ()))[2]
 
-    def _unbound(self, key: WorkloadKey, want: Want) -> int:
+    def _unbound(self, key: ChargeKey, want: Want) -> int:
         return want.count - sum(self._placed(key, want.pod_set).values())
 
-    def bound(self, key: WorkloadKey) -> dict[str, int]:
+    def bound(self, key: ChargeKey) -> dict[str, int]:
         """Return how many pods of each pod set of a workload are on nodes."""
         counts: dict[str, int] = {}
-        for (pod_set, _, _), count in self._bound_on.get((key.namespace, key.name), {}).items():
+        for (pod_set, _, _), count in self._bound_on.get(key, {}).items():
             counts[pod_set] = counts.get(pod_set, 0) + count
         return counts
 
-    def _placed(self, key: WorkloadKey, pod_set: PodSetName) -> dict[str, int]:
+    def _placed(self, key: ChargeKey, pod_set: PodSetName) -> dict[str, int]:
         """Return how many pods of a pod set are on each node and stand for a promise.
 
         A pod that is being deleted does so only where its workload leaves: else one follows it.
@@ -599,24 +593,21 @@ class NodeLedger:
         if promise is None or not promise.is_leaving:
             return self._staying(key, pod_set)
         counts: dict[str, int] = {}
-        for (name, node, _), count in self._bound_on.get((key.namespace, key.name), {}).items():
+        for (name, node, _), count in self._bound_on.get(key, {}).items():
             if name == pod_set:
                 counts[node] = counts.get(node, 0) + count
         return counts
 
-    def _staying(self, key: WorkloadKey, pod_set: PodSetName) -> dict[str, int]:
+    def _staying(self, key: ChargeKey, pod_set: PodSetName) -> dict[str, int]:
         """Return how many pods of a pod set are on each node and are not being deleted."""
         return {
             node: count
-            for (name, node, is_ending), count in self._bound_on.get(
-                (key.namespace, key.name), {}
-            ).items()
+            for (name, node, is_ending), count in self._bound_on.get(key, {}).items()
             if name == pod_set and not is_ending
         }
 
-    def _fit_to_bound(self, workload: tuple[str, str] | None, node: str) -> None:
+    def _fit_to_bound(self, key: ChargeKey | None, node: str) -> None:
         """End as many promises as pods are bound, first on the node of the last one."""
-        key = None if workload is None else WorkloadKey(*workload)
         promise = None if key is None else self._promises.get(key)
         if key is not None:
             self.bound_changed(key)
@@ -644,7 +635,7 @@ class NodeLedger:
         else:
             self._lacking.discard(key)
 
-    def _follow(self, key: WorkloadKey, promise: _Promise, want: Want) -> None:
+    def _follow(self, key: ChargeKey, promise: _Promise, want: Want) -> None:
         """Give up places outside of the domain in which pods that must be together are bound."""
         needs, joint = want.shape.needs, _joint(promise.wants)
         for labels, pod_sets in (
@@ -660,7 +651,7 @@ class NodeLedger:
                 if pod_set == want.pod_set and not is_inside:
                     self._put(key, promise, Place(pod_set, name, -count))
 
-    def _fit_to_assigned(self, key: WorkloadKey, promise: _Promise, want: Want) -> None:
+    def _fit_to_assigned(self, key: ChargeKey, promise: _Promise, want: Want) -> None:
         """Promise on each node what is assigned to it, less the pods that are there.
 
         Pods elsewhere take the place of others, but for those that end with a lost node. Where
@@ -672,7 +663,7 @@ class NodeLedger:
             for node, count in bound.items()
             if (want.pod_set, node) in promise.assigned or not self._is_lost(node)
         )
-        succeeded = self._succeeded_on.get((key.namespace, key.name), {})
+        succeeded = self._succeeded_on.get(key, {})
         room, spent = {}, -want.count
         for (pod_set, name), assigned in promise.assigned.items():
             if pod_set == want.pod_set:
@@ -696,11 +687,11 @@ class NodeLedger:
             taint.key == NOT_READY.key or taint.effect == "NoExecute" for taint in node.taints
         )
 
-    def _withdraw(self, key: WorkloadKey, promise: _Promise) -> None:
+    def _withdraw(self, key: ChargeKey, promise: _Promise) -> None:
         for (pod_set, name), count in tuple(promise.places.items()):
             self._put(key, promise, Place(pod_set, name, -count))
 
-    def _put(self, key: WorkloadKey, promise: _Promise, place: Place) -> None:
+    def _put(self, key: ChargeKey, promise: _Promise, place: Place) -> None:
         """Count more pods of a promise on a node, or fewer."""
         where = place.pod_set, place.node
         count = promise.places.get(where, 0) + place.count
@@ -775,21 +766,21 @@ class NodeLedger:
         finally:
             self._is_supposing = before
 
-    def lift(self, key: WorkloadKey) -> None:
+    def lift(self, key: ChargeKey) -> None:
         """Suppose that a workload is gone with its pods, until `put_back`."""
         self._suppose(key, -1)
 
-    def put_back(self, key: WorkloadKey) -> None:
+    def put_back(self, key: ChargeKey) -> None:
         """End a supposition of `lift`."""
         self._suppose(key, 1)
 
-    def _suppose(self, key: WorkloadKey, sign: int) -> None:
+    def _suppose(self, key: ChargeKey, sign: int) -> None:
         if sign < 0:
             self._lifted[key] = None
         else:
             self._lifted.pop(key, None)
         with self._supposing():
-            for uid in self._of_workload.keys((key.namespace, key.name)):
+            for uid in self._of_workload.keys(key):
                 pod = self._pods[uid]
                 if not (self._is_without_ending and pod.is_ending):
                     self._use(pod.node, pod.requests, sign, is_held=True)
@@ -940,7 +931,7 @@ class NodeLedger:
             at_most=rooms.at_most(want.count, self.labels),
         )
 
-    def places(self, key: WorkloadKey) -> tuple[Place, ...]:
+    def places(self, key: ChargeKey) -> tuple[Place, ...]:
         """Return the places that a workload is promised and has not taken yet, sorted."""
         promise = self._promises.get(key)
         places_by_pod_set = {} if promise is None else promise.places
@@ -948,7 +939,7 @@ class NodeLedger:
             sorted(Place(pod_set, name, n) for (pod_set, name), n in places_by_pod_set.items())
         )
 
-    def assigned(self, key: WorkloadKey, pod_set: PodSetName) -> dict[str, int]:
+    def assigned(self, key: ChargeKey, pod_set: PodSetName) -> dict[str, int]:
         """Return how many pods of a workload are assigned to nodes, whether they are there or not.
 
         So it is where their domains are assigned; without these it is nothing.
@@ -957,7 +948,7 @@ class NodeLedger:
         assigned = {} if promise is None else promise.assigned
         return {name: count for (owner, name), count in assigned.items() if owner == pod_set}
 
-    def workloads_on(self, name: str) -> tuple[WorkloadKey, ...]:
+    def workloads_on(self, name: str) -> tuple[ChargeKey, ...]:
         """Return the workloads with pods on a node, or with places there, each once.
 
         Those that are supposed to be gone are left out.
@@ -967,7 +958,7 @@ class NodeLedger:
         return tuple(
             dict.fromkeys(
                 (
-                    *(WorkloadKey(*key) for key in bound if key is not None),
+                    *(key for key in bound if key is not None),
                     *(key for key in promised if key not in self._lifted),
                 )
             )
@@ -986,7 +977,7 @@ class NodeLedger:
             pod = self._pods[uid]
             if self._is_without_ending and pod.is_ending:
                 continue
-            if pod.workload is None or WorkloadKey(*pod.workload) not in self._lifted:
+            if pod.workload is None or pod.workload not in self._lifted:
                 yield pod
 
     def held_by_pods(self) -> dict[str, dict[str, int]]:
@@ -1022,7 +1013,11 @@ class NodeLedger:
         return self._free.get(name, {})
 
 
-def _ignore(_: WorkloadKey) -> None:
+def _workload_of(_: str, pod: BoundPod) -> tuple[ChargeKey, ...]:
+    return () if pod.workload is None else (pod.workload,)
+
+
+def _ignore(_: ChargeKey) -> None:
     """Nobody is to be told."""
 
 

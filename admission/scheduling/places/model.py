@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from admission.base.names import FlavorName, PodSetName
+from admission.base.names import FlavorName, PodSetName, WorkloadKey
 from admission.scheduling.model import PodNeeds, Taint, Toleration
 from admission.scheduling.topology.request import TopologyRequest
 
@@ -94,7 +94,7 @@ class BoundPod:
 
     Attributes:
         requests: what it requests, by resource, with ``pods``.
-        workload: namespace and name of its Workload; None for a pod that no queue admitted.
+        workload: its Workload; None for a pod that no queue admitted.
         pod_set: its pod set there.
         priority: pods with a higher one may preempt it by the scheduler.
         is_ending: it is being deleted, and its workload needs a place for the pod that follows it.
@@ -102,7 +102,7 @@ class BoundPod:
 
     node: str
     requests: Amounts
-    workload: tuple[str, str] | None = None
+    workload: WorkloadKey | None = None
     pod_set: str = ""
     priority: int = 0
     is_ending: bool = False

@@ -12,11 +12,11 @@ from functools import partial
 from admission.base import durations
 from admission.base.conditions import PreemptionReason
 from admission.base.names import (
+    ChargeKey,
     ClusterQueueName,
     FlavorResource,
     LocalQueueKey,
     Uid,
-    WorkloadKey,
 )
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import QueueNode
@@ -35,13 +35,13 @@ class Preemptor:
         takes_none: whether it waits instead of preempting anybody.
     """
 
-    key: WorkloadKey
+    key: ChargeKey
     uid: Uid
     queue: QueueNode
     local_queue: LocalQueueKey
     priority: int
     queue_us: int
-    spared: frozenset[WorkloadKey] = frozenset()
+    spared: frozenset[ChargeKey] = frozenset()
     takes_none: bool = False
 
 
@@ -67,7 +67,7 @@ class Need:
     requests: Mapping[FlavorResource, int]
     short: frozenset[FlavorResource]
     wants: tuple[Want, ...] = ()
-    among: frozenset[WorkloadKey] | None = None
+    among: frozenset[ChargeKey] | None = None
 
 
 def allowed(policy: PreemptionPolicy, preemptor: Preemptor, workload: ReservingWorkload) -> bool:

@@ -13,7 +13,7 @@ alpha.
 from collections.abc import Container
 from typing import Final
 
-from admission.base.names import WorkloadKey
+from admission.base.names import ChargeKey
 from admission.scheduling.model import NEVER_PREEMPTED, PastPreemptions, Workload
 
 MOST: Final = 3
@@ -50,13 +50,13 @@ class PreemptionHistory:
     """The past preemptions of all workloads by preemptor, and the preemptor of each victim."""
 
     def __init__(self) -> None:
-        self._past: dict[WorkloadKey, PastPreemptions] = {}
-        self._spared: dict[str, set[WorkloadKey]] = {}
+        self._past: dict[ChargeKey, PastPreemptions] = {}
+        self._spared: dict[str, set[ChargeKey]] = {}
         """Workloads that were preempted too often, by the lineage of the preemptor."""
-        self._spared_by_others: set[WorkloadKey] = set()
+        self._spared_by_others: set[ChargeKey] = set()
         """Workloads that nobody may preempt who is not listed."""
-        self._left_for: dict[WorkloadKey, WorkloadKey] = {}
-        self._victims: dict[WorkloadKey, set[WorkloadKey]] = {}
+        self._left_for: dict[ChargeKey, ChargeKey] = {}
+        self._victims: dict[ChargeKey, set[ChargeKey]] = {}
 
     def set_workload(self, workload: Workload) -> None:
         """Take the past of a workload as it is now."""
@@ -71,7 +71,7 @@ class PreemptionHistory:
         if past.others >= MOST:
             self._spared_by_others.add(workload.key)
 
-    def _drop(self, key: WorkloadKey) -> None:
+    def _drop(self, key: ChargeKey) -> None:
         for lineage, _ in self._past.pop(key, NEVER_PREEMPTED).counts:
             spared_keys = self._spared.get(lineage, set())
             spared_keys.discard(key)
@@ -79,30 +79,30 @@ class PreemptionHistory:
                 self._spared.pop(lineage, None)
         self._spared_by_others.discard(key)
 
-    def spared(self, lineage: str) -> frozenset[WorkloadKey]:
+    def spared(self, lineage: str) -> frozenset[ChargeKey]:
         """Return the workloads that those of a lineage may not evict again."""
         keys_spared = (
             key for key in self._spared_by_others if self._past[key].by(lineage) >= MOST
         )
         return frozenset((*self._spared.get(lineage, ()), *keys_spared))
 
-    def note(self, preemptor: WorkloadKey, victim: WorkloadKey) -> None:
+    def note(self, preemptor: ChargeKey, victim: ChargeKey) -> None:
         """Record that the victim is to leave for the preemptor."""
         self._stay(victim)
         self._left_for[victim] = preemptor
         self._victims.setdefault(preemptor, set()).add(victim)
 
-    def preemptor_of(self, victim: WorkloadKey) -> WorkloadKey | None:
+    def preemptor_of(self, victim: ChargeKey) -> ChargeKey | None:
         """Return the workload for which the victim had to leave; None once either got quota."""
         return self._left_for.get(victim)
 
-    def has_quota(self, key: WorkloadKey) -> None:
+    def has_quota(self, key: ChargeKey) -> None:
         """Record that a workload got quota: those that left for it need not wait any more."""
         self._stay(key)
         for victim in self._victims.pop(key, ()):
             del self._left_for[victim]
 
-    def _stay(self, victim: WorkloadKey) -> None:
+    def _stay(self, victim: ChargeKey) -> None:
         """Forget the preemptor of a workload."""
         preemptor = self._left_for.pop(victim, None)
         if preemptor is not None:
@@ -111,7 +111,7 @@ class PreemptionHistory:
             if not victims:
                 del self._victims[preemptor]
 
-    def forget(self, key: WorkloadKey) -> None:
+    def forget(self, key: ChargeKey) -> None:
         """Forget a workload that is gone, as preemptor and as victim."""
         self._drop(key)
         self.has_quota(key)

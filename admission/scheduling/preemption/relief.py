@@ -7,7 +7,7 @@ policies do not matter, as nobody is stopped.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from admission.base.names import WorkloadKey
+from admission.base.names import ChargeKey
 from admission.scheduling.places.enforcement import PodPlaces
 from admission.scheduling.places.model import Want
 from admission.scheduling.preemption.targets import MOST_NODES
@@ -20,8 +20,8 @@ _MOST_TRIED: Final = 64
 def find(
     places: PodPlaces,
     wants: Sequence[Want],
-    held_by: Callable[[WorkloadKey], ReservingWorkload | None],
-) -> WorkloadKey | None:
+    held_by: Callable[[ChargeKey], ReservingWorkload | None],
+) -> ChargeKey | None:
     """Return the cheapest workload whose end makes room for all pods; None if none is seen.
 
     Args:
@@ -30,7 +30,7 @@ def find(
         held_by: returns what a workload holds; None for one without quota.
     """
     ledger = places.ledger
-    on_nodes: dict[WorkloadKey, ReservingWorkload] = {}
+    on_nodes: dict[ChargeKey, ReservingWorkload] = {}
     for want in wants:
         for node in ledger.rooms(want.shape).emptiest(MOST_NODES):
             for key in ledger.workloads_on(node):
@@ -47,6 +47,6 @@ def find(
     return None
 
 
-def _cheapest_first(holder: ReservingWorkload) -> tuple[int, int, str, WorkloadKey]:
+def _cheapest_first(holder: ReservingWorkload) -> tuple[int, int, str, ChargeKey]:
     """Lower priority, newer reservation, UID: the order of victims of one ClusterQueue."""
     return holder.priority, -holder.reserved_us, holder.uid, holder.key

@@ -11,6 +11,7 @@ from werkzeug.exceptions import HTTPException
 from admission.base import clock as clocks
 from admission.base import logs
 from admission.base.clock import Clock
+from admission.base.names import WorkloadKey
 from admission.gpu.catalogue import Catalogue
 from admission.kube.errors import KubeError
 from admission.serve import statuses
@@ -66,6 +67,7 @@ def create_app(
     app.jinja_env.filters["counted"] = words.counted
     app.jinja_env.filters["count"] = "{:,}".format
     app.jinja_env.filters["ago"] = pages.ago
+    app.jinja_env.tests["of_workload"] = lambda key: isinstance(key, WorkloadKey)
     app.jinja_env.globals["with_parameters"] = pages.with_parameters
     gate = _Gate(Sessions(api, clock), is_secure=is_secure)
     shown = Pages(source, clock, catalogue, namespace)

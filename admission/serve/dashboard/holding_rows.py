@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from admission.answers import quota_use
-from admission.base.names import WorkloadKey
+from admission.base.names import ChargeKey
 from admission.scheduling.reserving import ReservingWorkload
 from admission.serve.dashboard import words
 
@@ -25,7 +25,7 @@ class Holding:
         state: what becomes of it.
     """
 
-    key: WorkloadKey | None
+    key: ChargeKey | None
     holds: str
     user: str
     since_us: int

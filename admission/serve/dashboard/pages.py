@@ -256,7 +256,7 @@ class Pages:
             queue = LocalQueueKey(namespace, view.spec.queue_name)
             line = self._source.line(queue) if wait else None
             members = () if line is None else line.members
-            item = next((member for member in members if member.workload.key == key), None)
+            item = next((member for member in members if member.key == key), None)
             places = lists.places(line) if line is not None else ()
             place = next(
                 (entry.in_cluster_queue + 1 for entry in places if entry.workload == key), 0

@@ -40,7 +40,7 @@ class Waiter:
     @property
     def key(self) -> WorkloadKey:
         """Return the identity of the Workload."""
-        return self.item.workload.key
+        return self.item.key
 
     def may_ask_for(self, resource: str) -> bool:
         """Return whether it asks for a resource, or it is not known for what it asks."""
@@ -160,14 +160,14 @@ def _places(
     for queue in {waiter.queue for waiter in shown}:
         line = lines[queue]
         for place, item in enumerate(sorted(line.members, key=line.sort_key()), 1):
-            if item.workload.key in keys:
-                places[item.workload.key] = place
+            if item.key in keys:
+                places[item.key] = place
     return places
 
 
 def since(line: PendingSnapshot, key: WorkloadKey) -> str:
     """Return since when a Workload waits in a queue, RFC 3339; empty where it does not."""
-    moments = (item.queue_us for item in line.members if item.workload.key == key)
+    moments = (item.queue_us for item in line.members if item.key == key)
     moment = next(moments, None)
     return "" if moment is None else _to_wire(moment)
 
@@ -187,7 +187,7 @@ def _row(
     since = datetime.fromtimestamp(waiter.item.queue_us // 1_000_000, UTC)
     verdict, never = said(wait, view)
     return WaitingRow(
-        key=work.key,
+        key=waiter.key,
         owner="" if view is None else owning.owner_of(view),
         user=(work.requester if view is None else owning.requester_of(view.metadata))
         or owning.UNKNOWN,
