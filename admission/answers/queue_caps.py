@@ -3,14 +3,15 @@
 `of_queue` returns plain data, `document` the same as JSON (docs/reference/commands.md).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from admission.answers.cluster import Read
 from admission.base import names, quantity
 from admission.base.names import ResourceName
-from admission.objects import caps, views
+from admission.objects import caps, values, views
+from admission.objects.local_queue import LocalQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +56,53 @@ def of_queue(read: Read, queue: str) -> tuple[QueueCap, ...]:
             limits, too.
     """
     namespace, _, name = queue.rpartition("/")
-    found_caps: list[QueueCap] = []
     if namespace:
         local_queue = read.locals_.get((namespace, name))
-        if local_queue is None:
-            return ()
-        found_caps += _caps("LocalQueue", queue, local_queue.metadata)
-        name = local_queue.spec.cluster_queue
+        return () if local_queue is None else of_local_queue(read, local_queue)
     cluster_queue = read.queues.get(name)
-    if cluster_queue is not None:
-        found_caps += _caps("ClusterQueue", name, cluster_queue.metadata)
-    return tuple(found_caps)
+    if cluster_queue is None:
+        return ()
+    return tuple(_caps("ClusterQueue", name, cluster_queue.metadata, names.MAX_PER_USER))
 
 
-def _caps(kind: str, queue: str, metadata: views.ObjectMeta) -> Iterator[QueueCap]:
-    keys = (
-        (names.MAX_PER_USER, names.MAX_IN_USE) if kind == "LocalQueue" else (names.MAX_PER_USER,)
-    )
+def of_local_queue(read: Read, view: LocalQueue) -> tuple[QueueCap, ...]:
+    """Return the caps of a LocalQueue, and that of its ClusterQueue.
+
+    Its status says the latter to who may not read the ClusterQueue.
+    """
+    metadata, name = view.metadata, view.spec.cluster_queue
+    keys = (names.MAX_PER_USER, names.MAX_IN_USE)
+    caps_of_local = _caps("LocalQueue", f"{metadata.namespace}/{metadata.name}", metadata, *keys)
+    if name in read.queues:
+        return (*caps_of_local, *of_queue(read, name))
+    amounts = {
+        ResourceName(resource): values.amount_or_zero(resource, amount)
+        for resource, amount in (view.status.cluster_queue_max_per_user or {}).items()
+    }
+    return (*caps_of_local, *_cap("ClusterQueue", name, names.MAX_PER_USER, amounts))
+
+
+def of_local_queues(read: Read, local_queues: Iterable[LocalQueue]) -> tuple[QueueCap, ...]:
+    """Return the caps of LocalQueues and of their ClusterQueues, each once."""
+    caps_of_each = (cap for view in local_queues for cap in of_local_queue(read, view))
+    return distinct(caps_of_each)
+
+
+def distinct(every: Iterable[QueueCap]) -> tuple[QueueCap, ...]:
+    """Return each cap once."""
+    return tuple({(cap.kind, cap.queue, cap.annotation): cap for cap in every}.values())
+
+
+def _caps(kind: str, queue: str, metadata: views.ObjectMeta, *keys: str) -> Iterator[QueueCap]:
     for key in keys:
-        if amounts := caps.readable(metadata, key):
-            yield QueueCap(kind, queue, key.partition("/")[2], amounts)
+        yield from _cap(kind, queue, key, caps.readable(metadata, key))
+
+
+def _cap(
+    kind: str, queue: str, key: str, amounts: Mapping[ResourceName, int]
+) -> Iterator[QueueCap]:
+    if amounts:
+        yield QueueCap(kind, queue, key.partition("/")[2], amounts)
 
 
 def document(cap: QueueCap) -> dict[str, Any]:

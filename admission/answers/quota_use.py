@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from admission.answers import cluster
+from admission.answers import cluster, queue_caps
 from admission.answers.cluster import Read
+from admission.answers.queue_caps import QueueCap
 from admission.base import amount, conditions, json_answers, names, quantity
 from admission.base.names import FlavorName, FlavorResource, ResourceName
 from admission.gpu import capacity, catalogue, costs, resources
@@ -203,6 +204,7 @@ class LocalUse:
         lines: what is used of it, as its status says.
         pending: who waits.
         admitted: Workloads that are admitted.
+        caps: how much a user, or all its work, may hold.
     """
 
     namespace: str
@@ -211,6 +213,7 @@ class LocalUse:
     lines: tuple[LocalLine, ...]
     pending: Waiting
     admitted: int
+    caps: tuple[QueueCap, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +279,7 @@ def of(read: Read) -> Use:
         ),
         flavors=_flavors(read, queues, parts),
         local_queues=tuple(
-            _local(local_queue, waiting) for local_queue in read.objects.local_queues
+            _local(read, local_queue, waiting) for local_queue in read.objects.local_queues
         ),
         outside=_held_outside(parts),
         missing=read.missing,
@@ -905,7 +908,7 @@ def _flavor(
     )
 
 
-def _local(view: LocalQueue, waiting: _Waiting) -> LocalUse:
+def _local(read: Read, view: LocalQueue, waiting: _Waiting) -> LocalUse:
     admitted = reserved(view.status.flavors_usage)
     nominal = queue_status.nominal(view.status.nominal_quota)
     return LocalUse(
@@ -924,6 +927,7 @@ def _local(view: LocalQueue, waiting: _Waiting) -> LocalUse:
         ),
         pending=waiting.of_local(view),
         admitted=view.status.admitted_workloads or 0,
+        caps=queue_caps.of_local_queue(read, view),
     )
 
 
@@ -1030,6 +1034,7 @@ def document(use: Use) -> dict[str, Any]:
                 ],
                 "pending": _waiting_document(local_queue.pending),
                 "admittedWorkloads": local_queue.admitted,
+                "caps": [queue_caps.document(cap) for cap in local_queue.caps],
             }
             for local_queue in use.local_queues
         ],

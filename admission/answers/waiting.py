@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from admission.answers import cluster, owning, quota_use, shortages
+from admission.answers import cluster, owning, queue_caps, quota_use, shortages
 from admission.answers.cluster import Read
+from admission.answers.queue_caps import QueueCap
 from admission.base import clock, conditions, names
 from admission.base.causes import ALL_NAMED
 from admission.base.conditions import Text
@@ -86,6 +87,7 @@ class Queue:
         hidden: how many more wait that may not be read.
         namespace: the one to which ``waiting`` is limited; empty where it is not.
         unread: how many more wait in the LocalQueues of the namespace that cannot be read.
+        caps: how much a user, or all work, may hold.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Queue:
     hidden: int = 0
     namespace: str = ""
     unread: int = 0
+    caps: tuple[QueueCap, ...] = ()
 
 
 def told(api: Api, queue: str) -> tuple[WorkloadKey, ...] | None:
@@ -132,6 +135,7 @@ def of(read: Read, queue: str, order: Sequence[WorkloadKey] | None = None) -> Qu
         for key, value in read.values.items()
         if value.wants_quota and read.cluster_queue_of(*value.queue) == queue
     }
+    caps = queue_caps.of_queue(read, queue)
     if order is None:
         computed = sorted(waiting, key=lambda key: _order(waiting[key]))
         return Queue(
@@ -139,6 +143,7 @@ def of(read: Read, queue: str, order: Sequence[WorkloadKey] | None = None) -> Qu
             waiting=tuple(_places(read, waiting, enumerate(computed, 1))),
             exact=False,
             hidden=_unread(read, queue, len(waiting)),
+            caps=caps,
         )
     in_order = [(place, key) for place, key in enumerate(order, 1) if key in waiting]
     return Queue(
@@ -146,6 +151,7 @@ def of(read: Read, queue: str, order: Sequence[WorkloadKey] | None = None) -> Qu
         waiting=tuple(_places(read, waiting, in_order)),
         exact=True,
         hidden=len(order) - len(in_order),
+        caps=caps,
     )
 
 
@@ -175,8 +181,15 @@ def in_local_queue(read: Read, queue: Queue, namespace: str, name: str) -> Queue
         for place in queue.waiting
         if (place.namespace, place.local_queue) == (namespace, name)
     )
-    unread = _unread_in(read, (read.locals_[namespace, name],), len(places))
-    return replace(queue, name=f"{namespace}/{name}", waiting=places, hidden=0, unread=unread)
+    local_queue = read.locals_[namespace, name]
+    return replace(
+        queue,
+        name=f"{namespace}/{name}",
+        waiting=places,
+        hidden=0,
+        unread=_unread_in(read, (local_queue,), len(places)),
+        caps=queue_caps.of_local_queue(read, local_queue),
+    )
 
 
 def in_namespace(read: Read, queue: Queue, namespace: str) -> Queue:
@@ -189,7 +202,8 @@ def in_namespace(read: Read, queue: Queue, namespace: str) -> Queue:
         and local_queue.spec.cluster_queue == queue.name
     ]
     unread = _unread_in(read, local_queues, len(places))
-    return replace(queue, waiting=places, namespace=namespace, unread=unread)
+    caps = queue_caps.of_local_queues(read, local_queues)
+    return replace(queue, waiting=places, namespace=namespace, unread=unread, caps=caps)
 
 
 def _unread_in(read: Read, local_queues: Iterable[LocalQueue], count: int) -> int:
@@ -309,6 +323,7 @@ def document(
                 "exact": queue.exact,
                 "hidden": queue.hidden,
                 "namespace": queue.namespace,
+                "caps": [queue_caps.document(cap) for cap in queue.caps],
                 "waiting": [
                     {
                         "place": place.place,

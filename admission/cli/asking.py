@@ -10,6 +10,7 @@ import click
 
 from admission.answers import cluster
 from admission.answers.cluster import Read, Wanted
+from admission.answers.queue_caps import QueueCap
 from admission.base.json_answers import ErrorCode
 from admission.cli import clusters, named, output, tables, targets
 from admission.kube.api import Api
@@ -187,6 +188,12 @@ FREE_UNKNOWN: Final = (
 def never_start(count: int) -> str:
     """Return ``1 of them never starts as it is``."""
     return f"{count:,} of them never start{'s as it is' if count == 1 else ' as they are'}"
+
+
+def caps(every: Iterable[QueueCap], width: int) -> Iterator[str]:
+    """Yield a note for each cap of the queues that are shown."""
+    for cap in every:
+        yield from tables.sentence(f"note: {cap.sentence}", width, "  ")
 
 
 def say(lines: Iterable[str]) -> None:

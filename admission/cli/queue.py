@@ -169,6 +169,7 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
     verdict = f"queue {queue.name}: {tables.counted(number, 'Workload')}{whose} {verb}"
     if not number:
         yield f"queue {queue.name}: nobody waits"
+        yield from asking.caps(queue.caps, width)
         return
     if queue.hidden and queue.namespace:
         verdict += (
@@ -199,6 +200,7 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
     if len(shown) < len(queue.waiting):
         rest = len(queue.waiting) - len(shown)
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", width, "  ")
+    yield from asking.caps(queue.caps, width)
     if not queue.exact:
         yield from tables.sentence(
             "note: places follow priority and time; the exact order, with past usage of "

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from admission.answers import borrowing, cluster, node_groups, quota_use
+from admission.answers import borrowing, cluster, node_groups, queue_caps, quota_use
 from admission.answers.borrowing import LocalHolding
 from admission.answers.node_groups import DomainAmount, GroupedNodes
 from admission.answers.quota_use import (
@@ -518,6 +518,8 @@ def _local_lines(use: Use, width: int, *, every: bool, only: str) -> Iterator[st
         yield from tables.table(_LOCAL, rows, width)
     for note in borrowing.notes(_held_by(use.local_queues)):
         yield from tables.sentence(f"note: {note}", width, "  ")
+    caps = (cap for local_queue in use.local_queues for cap in local_queue.caps)
+    yield from asking.caps(queue_caps.distinct(caps), width)
     for local_queue in use.local_queues if not resources else ():
         text = (
             f"LocalQueue {local_queue.namespace}/{local_queue.name} holds nothing of ClusterQueue "

@@ -268,8 +268,7 @@ def _caps_of_user(read: Read, of_user: Iterable[Holder]) -> tuple[QueueCap, ...]
     queues = dict.fromkeys(
         f"{holder.namespace}/{holder.local_queue}" for holder in of_user if holder.local_queue
     )
-    caps = [cap for queue in queues for cap in queue_caps.of_queue(read, queue)]
-    return tuple({(cap.kind, cap.queue, cap.annotation): cap for cap in caps}.values())
+    return queue_caps.distinct(cap for queue in queues for cap in queue_caps.of_queue(read, queue))
 
 
 def _read_for(
@@ -417,8 +416,7 @@ def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[s
     yield from _taken_back(result.holders, width)
     for note in result.notes:
         yield from tables.sentence(note, width, "  ")
-    for cap in result.caps:
-        yield from tables.sentence(f"note: {cap.sentence}", width, "  ")
+    yield from asking.caps(result.caps, width)
     for place in result.never[:_NEVER_SHOWN]:
         text = f"note: {place.namespace}/{place.workload} waits and never starts as it is: "
         yield from tables.sentence(f"{text}{place.message}", width, "  ")

@@ -83,6 +83,11 @@ class LocalQueueStatus(QueueStatus, frozen=True, kw_only=True):
     """Nominal quota of the ClusterQueue, which its LocalQueues share, for people who may not read
     that. Kueue has no such field."""
 
+    cluster_queue_max_per_user: dict[str, Quantity] | None = None
+    """The most that one user may hold in the ClusterQueue, by all its LocalQueues, per resource:
+    its annotation gpu-admission.dev/max-per-user, for people who may not read that. Kueue has no
+    such field."""
+
     fair_sharing: LocalQueueFairSharingStatus | None = None
     """Current share; only with admission fair sharing."""
 

@@ -46,6 +46,7 @@ class QueueReport:
         without_node: what admitted workloads hold whose pods are on no node; missing: nothing;
             ClusterQueues only.
         nominal: nominal quota of the ClusterQueue, also what of it is withheld; LocalQueues only.
+        max_per_user: the most that one user may hold in the ClusterQueue; LocalQueues only.
         weighted_share: fair share; None unless fair sharing is on.
     """
 
@@ -67,6 +68,7 @@ class QueueReport:
     surge_usage: Amounts = field(default_factory=dict)
     without_node: Mapping[FlavorResource, WithoutNode] = field(default_factory=dict)
     nominal: Amounts = field(default_factory=dict)
+    max_per_user: Mapping[ResourceName, int] = field(default_factory=dict)
     weighted_share: Share | None = None
 
 
@@ -153,6 +155,7 @@ def of_local_queue(
         reservation=_laid_out(node, tally.reservation),
         usage=_laid_out(node, tally.usage),
         nominal=_promised(node),
+        max_per_user=node.spec.max_per_user,
     )
 
 

@@ -376,6 +376,48 @@ def test_who_shows_how_much_a_user_and_all_work_of_a_queue_may_hold(world: World
         world.store.delete(resources.CLUSTER_QUEUES, "capped")
 
 
+def test_a_member_sees_the_caps_before_they_hold_work(world: World, team: World) -> None:
+    """Who may not read ClusterQueues has the cap of theirs from the status of the LocalQueue."""
+    capped = queue("capped", 8, 0)
+    capped["metadata"]["annotations"] = {names.MAX_PER_USER: f"{GPU}=2"}
+    local = make_local_queue("capped", "capped", "ml")
+    local["metadata"]["annotations"] = {names.MAX_IN_USE: f"{GPU}=3"}
+    local["status"] = {"clusterQueueMaxPerUser": {GPU: "2"}}
+    for document in (capped, local):
+        world.add(document)
+    of_queue = {
+        "kind": "ClusterQueue", "queue": "capped", "annotation": "max-per-user",
+        "amounts": {GPU: "2"},
+    }  # fmt: skip
+    of_local = {
+        "kind": "LocalQueue", "queue": "ml/capped", "annotation": "max-in-use",
+        "amounts": {GPU: "3"},
+    }  # fmt: skip
+    notes = [
+        f"note: all work together may hold at most 3 {GPU} in queue ml/capped (max-in-use)",
+        f"note: a user may hold at most 2 {GPU} in queue capped (max-per-user)",
+    ]
+    try:
+        for person in (team, world):
+            for line in (
+                ("queue", "ml/capped"), ("who", "ml/capped"), ("top", "ml/capped"),
+                ("top", "-n", "ml"),
+            ):  # fmt: skip
+                lines = person.lines(*line)
+                assert [text for text in lines if "at most" in text] == notes, line
+            (answer,) = person.told("queue", "ml/capped")["clusterQueues"]
+            assert answer["caps"] == [of_local, of_queue]
+            assert person.told("who", "ml/capped")["caps"] == [of_local, of_queue]
+            (answer,) = person.told("top", "ml/capped")["localQueues"]
+            assert answer["caps"] == [of_local, of_queue]
+        (answer,) = world.told("queue", "capped")["clusterQueues"]
+        assert answer["caps"] == [of_queue]
+        assert notes[1] in world.lines("queue", "capped")
+    finally:
+        world.store.delete(resources.LOCAL_QUEUES, "capped", namespace="ml")
+        world.store.delete(resources.CLUSTER_QUEUES, "capped")
+
+
 def test_who_names_what_is_borrowed_though_no_gpu_is(world: World) -> None:
     thrifty = queue("thrifty", 8, 1)
     quotas = thrifty["spec"]["resourceGroups"][0]

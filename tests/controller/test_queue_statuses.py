@@ -373,6 +373,31 @@ def test_a_local_queue_tells_the_nominal_quota_of_its_cluster_queue_and_follows_
     assert nominal() == []
 
 
+def test_a_local_queue_tells_the_cap_of_its_cluster_queue_and_follows_it() -> None:
+    def cap() -> dict[str, str] | None:
+        member: dict[str, str] | None = status(world, LOCALS, "team-a", "ml").get(
+            "clusterQueueMaxPerUser"
+        )
+        return member
+
+    def annotate(text: str | None) -> None:
+        annotations = {names.MAX_PER_USER: text}
+        world.store.patch(
+            QUEUES, "gpus", patches.merge({"metadata": {"annotations": annotations}})
+        )
+        world.pass_time(2)
+
+    world = ready_world(quota=4)
+    world.pass_time(2)
+    assert cap() is None
+    annotate(f"{names.GPU_RESOURCE}=2")
+    assert cap() == {names.GPU_RESOURCE: "2"}
+    annotate(f"{names.GPU_RESOURCE}=3")
+    assert cap() == {names.GPU_RESOURCE: "3"}
+    annotate(None)
+    assert cap() is None
+
+
 def test_of_more_flavors_than_the_schema_allows_those_in_use_are_shown() -> None:
     flavors = tuple(f"flavor-{number:02}" for number in range(70))
     world = World()

@@ -332,6 +332,7 @@ LOCAL_QUEUES: Final = [
         ("spec.stopPolicy", STOP),
         ("spec.fairSharing.weight", AMOUNT),
         ("status.fairSharing.weightedShare", (REQUIRED, integer(64))),
+        ("status.clusterQueueMaxPerUser.cpu", AMOUNT),
         (f"{_PAST}.consumedResources", REQUIRED),
         (f"{_PAST}.consumedResources.cpu", AMOUNT),
         (f"{_PAST}.lastUpdate", (REQUIRED, TIME)),

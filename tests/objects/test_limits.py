@@ -47,7 +47,14 @@ def place(case: Broken) -> Place:
     limit = case.limit
     is_of_item = limit.keyword != "x-kubernetes-list-type"
     path = re.sub(r"\[\d+\]", "[]", case.path + (limit.where if is_of_item else ""))
-    for keyed in ("flavors", "resourceUsage", "resources", "consumedResources"):
+    by_key = (
+        "flavors",
+        "resourceUsage",
+        "resources",
+        "consumedResources",
+        "clusterQueueMaxPerUser",
+    )
+    for keyed in by_key:
         path = path.replace(f"{keyed}.cpu", f"{keyed}[]")
     return case.kind, f".{path}", limit.keyword
 

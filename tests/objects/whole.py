@@ -78,6 +78,7 @@ _LOCAL: Final = {"clusterQueue": "cq", "stopPolicy": "Hold", "fairSharing": {"we
 _LOCAL_STATUS: Final = {
     "conditions": [ACTIVE], **_COUNTS, "flavorsReservation": _USED, "fairSharing": _PAST_SHARE,
     "nominalQuota": _USED,
+    "clusterQueueMaxPerUser": {"cpu": "2"},
 }  # fmt: skip
 _CHECK: Final = {
     "controllerName": "example.com/controller",

@@ -25,7 +25,10 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(900)]
 
 WAITING: Final = {"waits", "apart-0", "parked", "off", "checked", "high"}
 CONDITION: Final = conditions.POD_ADMITTED
-ADDED: Final = {"ClusterQueue": {"gpus", "withoutNode"}, "LocalQueue": {"nominalQuota"}}
+ADDED: Final = {
+    "ClusterQueue": {"gpus", "withoutNode"},
+    "LocalQueue": {"clusterQueueMaxPerUser", "nominalQuota"},
+}
 """Fields of a status that the older version does not know; this one writes them anew."""
 
 

@@ -133,6 +133,11 @@ def local_queue(
         "flavorsReservation": _flavors(status.reservation, None) or None,
         "flavorsUsage": _flavors(status.usage, None) or None,
         "nominalQuota": _flavors(status.nominal, None) or None,
+        "clusterQueueMaxPerUser": {
+            name: quantity.from_canonical(name, value)
+            for name, value in sorted(status.max_per_user.items())
+        }
+        or None,
     }
     if consumption is None:
         return document | {"fairSharing": None}
