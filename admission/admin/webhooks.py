@@ -18,10 +18,12 @@ from admission.base.selectors import Requirement
 from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
 from admission.owners import batch_job_review, integrations
+from admission.owners.framework import Kind
 from admission.owners.integrations import Kinds
 from admission.owners.review import HeldKind
 from admission.owners.serving import ServingKind
 from admission.webhook import reviewing
+from admission.webhook.kinds import KEYS_PATH
 
 UNGATED: Final = "vungated.kb.io"
 """Refuses what has no gate and is not reviewed, where the API server holds the rest."""
@@ -76,6 +78,11 @@ def documents(
         new_concerns_us=new_concerns("object", managed),
         old_concerns_us=concerns("oldObject", managed),
         asks_by_class=asks_by_class(managed),
+        keys_path=KEYS_PATH,
+        keys_rules=[
+            *(_keys_rule(kind.kind) for kind in kinds.held if kind.templates),
+            *(_keys_rule(kind.kind) for kind in kinds.serving if kind.templates),
+        ],
         owners_mutating=[
             *(mutating for mutating, *_ in owned),
             *(mutating for mutating, _ in serving),
@@ -102,6 +109,17 @@ def documents(
             path = webhook["clientConfig"]["service"]["path"]
             webhook["clientConfig"] = at_path(client_config, path)
     return documents_
+
+
+def _keys_rule(kind: Kind) -> Document:
+    """The rule that sends new owners of a kind."""
+    return {
+        "apiGroups": [kind.group],
+        "apiVersions": [kind.version],
+        "operations": ["CREATE"],
+        "resources": [kind.plural],
+        "scope": "Namespaced",
+    }
 
 
 def quota_needs(managed: ManagedResources, kinds: Kinds) -> dict[str, str]:

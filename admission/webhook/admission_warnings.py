@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from admission.answers import spelling
 from admission.base import causes, conditions, names, quantity
 from admission.base.amount import UNLIMITED
 from admission.base.causes import CapPlace, Shortage
@@ -308,6 +309,29 @@ def about_queue(
     )
 
 
+def of_templates(
+    metadata: views.ObjectMeta,
+    templates: Iterable[views.ObjectMeta],
+    context: Context,
+    lister: Lister,
+) -> tuple[str, ...]:
+    """Return why the queues admit nothing which the pods of an owner without a queue name.
+
+    Args:
+        metadata: of the owner; what a controller makes is not warned about.
+        templates: metadata of its templates of pods.
+        context: its namespace.
+        lister: what was last seen of the cluster.
+    """
+    if metadata.controller() is not None:
+        return ()
+    queues = dict.fromkeys(template.label(names.QUEUE_LABEL) for template in templates)
+    placements = (QueueingResult(standing=ManagementState.QUEUED, queue=name) for name in queues)
+    return tuple(
+        text for placement in placements for text in about_queue(placement, context, lister)[1]
+    )
+
+
 def _about_part(part: CreatedPods, queue: ClusterQueue, lister: Lister) -> Iterator[_Verdict]:
     """Yield what the queue has no quota for, or can never give enough of."""
     of_pod = _wanted(part.pod)
@@ -454,7 +478,8 @@ def _missing_local_queue(queue: str, context: Context, lister: Lister) -> str:
     queues = lister.local_queue_names(context.namespace)
     step = "ask an administrator for a LocalQueue: there is none"
     if queues:
-        step = f"set {_LABEL} to one of {_listed(queues)}, or have it created"
+        listed = _listed(spelling.nearest_first(queue, queues))
+        step = f"set {_LABEL} to one of {listed}, or have it created"
     return _Verdict(sentences.text(causes.QueueMissing(causes.LOCAL_QUEUE, queue)), step).warning
 
 

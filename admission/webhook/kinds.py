@@ -1,4 +1,7 @@
-"""Reviews of Kueue's kinds: which path is about which kind, and the way from bytes to bytes."""
+"""Reviews of Kueue's kinds: which path is about which kind, and the way from bytes to bytes.
+
+On one path more, owners of every kind are looked at that are sent for their own keys alone.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +26,7 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.webhook import decoding, queue_warnings, responses
+from admission.webhook import decoding, key_warnings, queue_warnings, responses
 from admission.webhook.decoding import GroupVersionKind, MalformedError, UserInfo
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.review_context import Lister
@@ -126,7 +129,11 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
 
 _REVIEW: Final = structs.decoder(_Review)
 _METADATA: Final = structs.decoder(views.Object)
+KEYS_PATH: Final = "/warn-about-keys"
+"""Where new owners are sent that name no queue and ask for no GPUs, for warnings alone."""
+_ANY_KIND: Final = ""
 _PATHS: Final = {
+    KEYS_PATH: (_ANY_KIND, False),
     **{named(kind).mutate_path(): (kind, True) for kind in DEFAULTED},
     **{named(kind).validate_path(): (kind, False) for kind in VALIDATED},
 }
@@ -172,12 +179,14 @@ class KindReviewer:
         self, path: str, kind: str, request: RawRequest, *, is_mutating: bool
     ) -> tuple[bytes, str]:
         try:
+            if kind == _ANY_KIND:
+                return _warned_about_keys(request)
             if is_mutating:
                 return _defaulted(kind, request)
             return self._judged(kind, request)
         except decoding.UNREADABLE as error:
             _log.warning("review_malformed", path=path, error=str(error), **_describe(request))
-            message = f"{kind} cannot be read: {error}"
+            message = f"{request.kind.kind} cannot be read: {error}"
             return responses.errored(request.uid, decoding.BAD_REQUEST, message), "malformed"
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller needs an answer
             _log.exception("review_failed", path=path, **_describe(request))
@@ -204,11 +213,17 @@ def _decode(body: bytes, content_type: str, kind: str, max_bytes: int) -> RawReq
     decoding.check_envelope(review.api_version, review.kind, review.request)
     request = review.request
     assert request is not None
-    if request.kind != named(kind):
+    if kind != _ANY_KIND and request.kind != named(kind):
         kind_text = f"{request.kind.group}/{request.kind.version} {request.kind.kind}"
         rule = f"request is about {kind_text}, expected {names.KUEUE_GROUP}/{VERSION} {kind}"
         raise MalformedError(decoding.BAD_REQUEST, rule, request.uid)
     return request
+
+
+def _warned_about_keys(request: RawRequest) -> tuple[bytes, str]:
+    metadata = _METADATA.decode(request.object).metadata
+    warnings = key_warnings.outside_queues(metadata)
+    return responses.allowed(request.uid, warnings), "allowed"
 
 
 def _defaulted(kind: str, request: RawRequest) -> tuple[bytes, str]:

@@ -325,9 +325,8 @@ def _without_queue(
     lister: Lister,
 ) -> ReviewOutcome:
     """One that is left alone, or suspended for its parent or until somebody gives it a queue."""
-    about_keys = key_warnings.outside_queues(
-        owner.metadata, (template.pod.metadata for template in templates)
-    )
+    on_templates = [template.pod.metadata for template in templates]
+    about_keys = key_warnings.outside_queues(owner.metadata, on_templates)
     if placement.standing is ManagementState.IN_DOUBT:
         return ReviewOutcome(
             standing=placement.standing,
@@ -354,6 +353,7 @@ def _without_queue(
         if is_left_out
         else (
             *about_keys,
+            *admission_warnings.of_templates(owner.metadata, on_templates, context, lister),
             *admission_warnings.without_queue(owner.metadata, wants, context, lister),
         ),
     )

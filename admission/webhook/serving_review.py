@@ -133,11 +133,13 @@ def _without_queue(
     lister: Lister,
 ) -> ReviewOutcome:
     """An owner that is not changed; its creator is warned about what its pods use or wait for."""
-    if old is not None or not _wants_a_queue(templates, rules):
+    if old is not None:
         return _FREE
-    about_keys = key_warnings.outside_queues(
-        new.metadata, (template.pod.metadata for template in templates)
-    )
+    on_templates = [template.pod.metadata for template in templates]
+    about_keys = key_warnings.outside_queues(new.metadata, on_templates)
+    if not _wants_a_queue(templates, rules):
+        about = admission_warnings.of_templates(new.metadata, on_templates, context, lister)
+        return replace(_FREE, warnings=(*about_keys, *about))
     if queueing.is_enforced(context.namespace, rules, lister) or rules.namespaces.queue_required:
         text = admission_warnings.held_until_queued(new.kind.name, context, lister)
         return replace(_FREE, warnings=(*about_keys, text))

@@ -67,6 +67,18 @@ def test_a_local_queue_about_which_only_warnings_are_said_is_created_without_an_
     assert hooks["vlocalqueue.kb.io"]["failurePolicy"] == "Fail"
 
 
+def test_an_owner_that_only_its_own_keys_bring_here_is_created_without_an_answer() -> None:
+    _, validating = make()
+    (hook,) = (hook for hook in validating["webhooks"] if hook["name"] == "wkeys.kb.io")
+
+    assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 2)
+    assert hook["clientConfig"]["url"] == "https://127.0.0.1:9443/warn-about-keys"
+    assert all(rule["operations"] == ["CREATE"] for rule in hook["rules"])
+    resources_ = {rule["resources"][0] for rule in hook["rules"]}
+    assert {"jobs", "deployments", "jobsets"} <= resources_
+    assert "appwrappers" not in resources_, "all of them are reviewed anyway"
+
+
 def test_kueues_own_kinds_have_kueues_webhooks_rules_and_paths():
     prefix = "https://127.0.0.1:9443/"
     assert {

@@ -69,6 +69,32 @@ def test_what_is_too_big_is_told_in_a_dry_run_too(system: Installed, team: str, 
 
 
 @pytest.mark.parametrize("kind", GROUPS)
+def test_a_misspelled_label_is_told_though_no_gpus_are_asked_for(
+    system: Installed, team: str, kind: str
+) -> None:
+    document = made(kind, 0)
+    key = "kueue.x-k8s.io/queue_name"
+    document["metadata"] = {"name": "slip", "labels": {key: "default"}}
+    assert told(system, team, kind, document, DRY_RUN) == [
+        f"Without effect: label {key} is not known; did you mean {names.QUEUE_LABEL}?"
+    ]
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_a_queue_that_does_not_exist_is_told_though_no_gpus_are_asked_for(
+    system: Installed, team: str, kind: str
+) -> None:
+    document = made(kind, 0)
+    document["metadata"] = {"name": "slip", "labels": {names.QUEUE_LABEL: "defualt"}}
+    assert told(system, team, kind, document, DRY_RUN) == [
+        (
+            "Waits: LocalQueue defualt does not exist in its namespace. Set the label"
+            f" {names.QUEUE_LABEL} to one of default, or have it created"
+        )
+    ]
+
+
+@pytest.mark.parametrize("kind", GROUPS)
 def test_a_namespace_without_queues_says_how_to_get_one(system: Installed, kind: str) -> None:
     namespace = system.cluster.create_namespace("bare")
     (text,) = told(system, namespace, kind, made(kind, 1), DRY_RUN)

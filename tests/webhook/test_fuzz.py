@@ -152,8 +152,8 @@ def test_any_bytes_are_no_conversion(body: bytes) -> None:
 def test_a_review_of_a_kind_of_kueue_with_any_value_anywhere_is_answered(
     changed: dict[str, Any], path: str, operation: str
 ) -> None:
-    (kind,) = [one for one in ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor",
-                               "Workload") if path.endswith(f"-{one.lower()}")]  # fmt: skip
+    of_kueue = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Workload")
+    kind = next((one for one in of_kueue if path.endswith(f"-{one.lower()}")), "ClusterQueue")
     review = make_review(changed, operation=operation, oldObject=changed)
     review["request"]["kind"] = {"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": kind}
     answer = json.loads(KINDS.review(path, json.dumps(review).encode(), "application/json"))

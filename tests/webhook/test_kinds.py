@@ -54,6 +54,7 @@ def test_paths_are_those_of_kueue() -> None:
         [f"{prefixes[0]}{kind}" for kind in ("clusterqueue", "resourceflavor", "workload")]
         + [f"{prefixes[1]}{kind}" for kind in ("clusterqueue", "cohort", "localqueue",
                                                "resourceflavor", "workload")]
+        + ["/warn-about-keys"]
     )  # fmt: skip
 
 
@@ -83,6 +84,23 @@ def test_an_amount_of_quota_in_a_unit_that_nobody_means_is_warned_about(
     where = "Check the unit: nominalQuota of flavor a100: "
     assert first.startswith(f"{where}16Gi nvidia.com/gpu is 17,179,869,184")
     assert second.startswith(f"{where}64 memory is less than 1Mi")
+
+
+def test_a_misspelled_key_of_an_owner_of_any_kind_is_warned_about(app: Flask) -> None:
+    written = {"metadata": {"name": "train", "labels": {"kueue.x-k8s.io/queue_name": "team"}}}
+    body = review(object=written)
+    body["request"]["kind"] = {"group": "batch", "version": "v1", "kind": "Job"}
+    response = answer(app, kinds.KEYS_PATH, body)
+    assert response["allowed"]
+    assert response["warnings"] == [
+        (
+            "Without effect: label kueue.x-k8s.io/queue_name is not known; did you mean"
+            " kueue.x-k8s.io/queue-name?"
+        )
+    ]
+    made = {"apiVersion": "a/v1", "kind": "A", "name": "a", "uid": "u", "controller": True}
+    body["request"]["object"]["metadata"]["ownerReferences"] = [made]
+    assert "warnings" not in answer(app, kinds.KEYS_PATH, body)
 
 
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])

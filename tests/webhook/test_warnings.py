@@ -103,6 +103,10 @@ SITUATIONS = {
         queue="x", local_queues=("a", "b"),
         said=("Waits: LocalQueue x does not exist in its namespace. ", "to one of a, b"),
     ),
+    "a queue that is not there beside many": Situation(
+        queue="reserch", local_queues=(*"abcdef", "research"),
+        said=("Waits: LocalQueue reserch does not exist", "to one of research, a, b, c, d, ..., "),
+    ),
     "a queue that is not there, nor another": Situation(
         queue="x", local_queues=(),
         said=("Waits: LocalQueue x does not exist", "Ask an administrator for a LocalQueue"),
@@ -242,6 +246,47 @@ def check(found: list[str], situation: Situation) -> None:
 def test_every_kind_is_told_the_same(kind: str, situation: str) -> None:
     one = SITUATIONS[situation]
     check(said(webhook(one), created(kind, one)), one)
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "Pod"])
+def test_a_queue_of_a_pod_template_that_is_not_there_is_told_with_and_without_gpus(
+    kind: str, gpus: int
+) -> None:
+    """The pods name the queue, and nobody reads the warnings about them."""
+    one = Situation(gpus=gpus, queue="", local_queues=("archive", "research"))
+    document = created(kind, one)
+    templates = [holder for holder, _ in pod_templates(document)]
+    for holder in templates:
+        metadata = holder.setdefault("metadata", {})
+        metadata["labels"] = {**metadata.get("labels", {}), LABEL: "reserch"}
+        if not gpus:
+            holder["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    texts = said(webhook(one), document)
+    assert texts == [
+        (
+            "Waits: LocalQueue reserch does not exist in its namespace. Set the label "
+            f"{LABEL} to one of research, archive, or have it created"
+        )
+    ]
+    document["metadata"]["ownerReferences"] = [
+        {"apiVersion": "a/v1", "kind": "A", "name": "a", "uid": "u", "controller": True}
+    ]
+    assert said(webhook(one), document) == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "Pod"])
+def test_a_misspelled_key_of_a_pod_template_is_told_though_it_asks_for_no_gpus(kind: str) -> None:
+    one = Situation(queue="")
+    document = created(kind, one)
+    for holder, spec in pod_templates(document):
+        spec["containers"][0]["resources"] = {}
+        metadata = holder.setdefault("metadata", {})
+        metadata["labels"] = {**metadata.get("labels", {}), "kueue.x-k8s.io/queue": "team"}
+    (text,) = said(webhook(one), document)
+    assert (
+        text == f"Without effect: label kueue.x-k8s.io/queue is not known; did you mean {LABEL}?"
+    )
 
 
 IN_STORE = {"Pod": resources.PODS, "Job": resources.JOBS, "Deployment": resources.DEPLOYMENTS}
