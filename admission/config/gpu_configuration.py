@@ -12,7 +12,7 @@ from admission.config import addresses
 from admission.config.added_owner_kinds import OwnerKind
 from admission.config.addresses import Address, OptionalBindAddress
 from admission.config.durations import NonNegative, Positive
-from admission.config.model import SHOWN_IF_SET, ConfigModel
+from admission.config.model import SHOWN_IF_SET, ConfigModel, Unused
 from admission.gpu import catalogue, resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
@@ -32,6 +32,11 @@ EXCLUDED: Final = ("gpu-operator", "kube-node-lease")
 """Namespaces that are left alone besides our own and kube-system, where a file names none."""
 
 
+_ALL_WATCHED: Final = Unused("all bound pods are watched")
+_NO_TEMPERATURES: Final = Unused(
+    "nothing that gpu-admission reads tells a temperature; a hot GPU raises the alert "
+    "GpuAdmissionGpuHot, and kubectl cordon takes its node out"
+)
 _ENDPOINT: Final = r"^(https?://[^\s/@?#]+(/[^\s@?#]*)?)?$"
 """A URL without credentials."""
 
@@ -50,7 +55,7 @@ class ControllerSettings(ConfigModel):
         waiting_refresh: least time between two texts of the same reason on one pod.
         status_interval: least time between two status writes of one queue; up to twice
             as long while many queues change.
-        outside_interval: without effect: all bound pods are watched (ADR 0268).
+        outside_interval: without effect.
         audit_interval: how often what is charged is compared with what is held.
         secure_metrics: the pages are served with TLS, and metrics to those only whom the API
             server allows to read them.
@@ -62,7 +67,7 @@ class ControllerSettings(ConfigModel):
     waiting_after: NonNegative = timedelta(seconds=1)
     waiting_refresh: NonNegative = timedelta(seconds=30)
     status_interval: NonNegative = timedelta(seconds=0.5)
-    outside_interval: Annotated[Positive | None, SHOWN_IF_SET] = None
+    outside_interval: Annotated[Positive | None, SHOWN_IF_SET, _ALL_WATCHED] = None
     audit_interval: Positive = timedelta(minutes=10)
     secure_metrics: Annotated[bool, SHOWN_IF_SET] = False
 
@@ -75,8 +80,8 @@ class GpuHealth(ConfigModel):
         reported_xids: numbers that are told, but the device stays.
         node_conditions: type of each node condition that matters, and the status that is bad.
         label: node label by which people overrule: ``unhealthy`` or ``healthy``.
-        hot_celsius: above it a device becomes sick.
-        cool_celsius: below it a device that was too hot is well again.
+        hot_celsius: without effect.
+        cool_celsius: without effect.
         loss_grace: how long all devices of a node must be gone before it is believed.
         gain_grace: how long more devices must be there before it is believed.
     """
@@ -85,8 +90,8 @@ class GpuHealth(ConfigModel):
     reported_xids: list[Annotated[int, Field(ge=0)]] | None = None
     node_conditions: dict[str, Literal["True", "False", "Unknown"]] | None = None
     label: Annotated[str, Field(min_length=1)] | None = None
-    hot_celsius: int | None = None
-    cool_celsius: int | None = None
+    hot_celsius: Annotated[int | None, SHOWN_IF_SET, _NO_TEMPERATURES] = None
+    cool_celsius: Annotated[int | None, SHOWN_IF_SET, _NO_TEMPERATURES] = None
     loss_grace: NonNegative | None = None
     gain_grace: NonNegative | None = None
 
@@ -100,8 +105,6 @@ class GpuHealth(ConfigModel):
             "reported_xids": None if reported is None else frozenset(reported),
             "bad_conditions": self.node_conditions,
             "health_label": self.label,
-            "hot_celsius": self.hot_celsius,
-            "cool_celsius": self.cool_celsius,
             "loss_grace_us": None if loss is None else loss // _MICROSECOND,
             "gain_grace_us": None if gain is None else gain // _MICROSECOND,
         }

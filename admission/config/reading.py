@@ -105,7 +105,7 @@ def log_unused(effective: Effective, path: Path | None) -> None:
         logs.get("configuration").warning(
             "fields without effect",
             file=str(path),
-            fields=[setting.path for setting in effective.unused],
+            fields=[f"{setting.path} ({setting.why})" for setting in effective.unused],
         )
 
 

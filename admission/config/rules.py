@@ -72,12 +72,6 @@ def _gpus(gpu: GpuConfiguration) -> Iterator[str]:
         gpu.catalogue()
     except InvalidValueError as error:
         yield f"products: {error.rule}"
-    policy = gpu.health.policy
-    if policy.cool_celsius > policy.hot_celsius:
-        yield (
-            f"health.coolCelsius: {policy.cool_celsius} must not be above hotCelsius, "
-            f"which is {policy.hot_celsius}"
-        )
 
 
 # ------------------------------------------------------------------------------------- quota

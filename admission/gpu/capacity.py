@@ -48,26 +48,20 @@ class NodeCapacity:
     reasons: tuple[str, ...] = ()
 
 
-def of_node(
-    node: NodeFacts,
-    catalogue: Catalogue,
-    policy: HealthPolicy,
-    sick_before: frozenset[str] = frozenset(),
-) -> NodeCapacity:
+def of_node(node: NodeFacts, catalogue: Catalogue, policy: HealthPolicy) -> NodeCapacity:
     """Return the capacity of one node.
 
     Args:
         node: as reported now.
         catalogue: of products.
         policy: what counts as sick.
-        sick_before: ids of devices that were judged sick last time, for hysteresis.
     """
     shape = nodes.layout(node, catalogue)
     blocked = _blocked(node, shape, policy)
     if node.published is not None:
         return _of_published(node, node.published, shape, blocked, catalogue)
     offered = nodes.devices_of(node)
-    healthy, total, notes = _devices(node, policy, sick_before)
+    healthy, total, notes = _devices(node, policy)
     units = {} if blocked else _healthy_units(node, offered, healthy, total)
     whole = {name: max(amount, node.capacity.get(name, 0)) for name, amount in offered.items()}
     for name in sorted(node.capacity):
@@ -183,13 +177,11 @@ def _blocked(node: NodeFacts, shape: Layout, policy: HealthPolicy) -> list[str]:
     return reasons
 
 
-def _devices(
-    node: NodeFacts, policy: HealthPolicy, sick_before: frozenset[str]
-) -> tuple[int, int, list[str]]:
+def _devices(node: NodeFacts, policy: HealthPolicy) -> tuple[int, int, list[str]]:
     """Healthy and all devices that an agent lists, and what it says of the others."""
     healthy, notes = 0, []
     for device in node.devices or ():
-        verdict = health.judge_device(device, policy, was_healthy=device.id not in sick_before)
+        verdict = health.judge_device(device, policy)
         healthy += verdict.healthy
         if verdict.reason:
             state = "noticed" if verdict.healthy else "sick"

@@ -69,8 +69,6 @@ class HealthPolicy:
         reported_xids: are told, but the device stays.
         bad_conditions: node condition type to the status that means trouble.
         health_label: node label by which people overrule: ``unhealthy`` or ``healthy``.
-        hot_celsius: above it a device becomes sick.
-        cool_celsius: below it a device that was too hot is well again.
         loss_grace_us: how long a drop of capacity must last before it is believed.
         gain_grace_us: how long a rise must last.
     """
@@ -79,8 +77,6 @@ class HealthPolicy:
     reported_xids: frozenset[int] = DISPUTED
     bad_conditions: Mapping[str, str] = field(default_factory=lambda: dict(BAD_CONDITIONS))
     health_label: str = HEALTH_LABEL
-    hot_celsius: int = 95
-    cool_celsius: int = 90
     loss_grace_us: int = 60_000_000
     gain_grace_us: int = 0
 
@@ -102,7 +98,6 @@ class DeviceReading:
         reason: of that verdict, such as ``Xid79``.
         memory_bytes: of the GPU; 0 = unknown.
         model: of the GPU; empty = unknown.
-        celsius: temperature; None = not reported.
     """
 
     id: str
@@ -111,7 +106,6 @@ class DeviceReading:
     reason: str = ""
     memory_bytes: int = 0
     model: str = ""
-    celsius: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,29 +121,21 @@ class HealthVerdict:
     reason: str = ""
 
 
-def judge_device(
-    device: DeviceReading, policy: HealthPolicy, *, was_healthy: bool = True
-) -> HealthVerdict:
+def judge_device(device: DeviceReading, policy: HealthPolicy) -> HealthVerdict:
     """Return the verdict on one device.
 
     Args:
         device: as reported now.
         policy: of the installation.
-        was_healthy: the verdict before, for the temperature's hysteresis.
     """
+    if device.healthy:
+        return HealthVerdict(healthy=True)
     xid = _xid(device.reason)
-    if not device.healthy and xid is not None:
+    if xid is not None:
         verdict = policy.judge_xid(xid)
         if verdict is not XidVerdict.SICK:
             return HealthVerdict(healthy=True, reason=f"XID {xid} ({verdict.value})")
-    if not device.healthy:
-        return HealthVerdict(healthy=False, reason=_explained(device.reason, xid))
-    if device.celsius is None:
-        return HealthVerdict(healthy=True)
-    limit = policy.hot_celsius if was_healthy else policy.cool_celsius
-    hot = device.celsius > limit or (not was_healthy and device.celsius == limit)
-    reason = f"{device.celsius} C, {'above' if hot else 'below'} {limit} C"
-    return HealthVerdict(healthy=not hot, reason=reason if hot else "")
+    return HealthVerdict(healthy=False, reason=_explained(device.reason, xid))
 
 
 def judge_node(

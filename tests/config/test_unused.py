@@ -1,4 +1,4 @@
-"""Fields of Kueue's that change nothing are accepted, and each is named."""
+"""Fields that change nothing are accepted, and each is named."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from admission.config import kueue_configuration, reading
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.model import ConfigModel, Unused
 from tests.config import files
 from tests.config.files import V1BETA1, V1BETA2
@@ -104,6 +105,12 @@ def test_every_field_without_effect_says_what_holds_instead(model):
     assert [
         path for path, mark in unused.items() if not re.fullmatch(r"\S.*[^.\s]", mark.why)
     ] == []
+
+
+def test_fields_of_ours_without_effect_say_what_holds_instead() -> None:
+    file = files.gpu(controller={"outsideInterval": "30s"}, health={"hotCelsius": 1})
+    assert files.unused(file) == ["controller.outsideInterval", "health.hotCelsius"]
+    assert all(re.fullmatch(r"\S.*[^.\s]", mark.why) for _, mark in marks(GpuConfiguration))
 
 
 @pytest.mark.parametrize("version", list(kueue_configuration.VERSIONS))

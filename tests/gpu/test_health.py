@@ -68,21 +68,6 @@ def test_an_agents_verdict_is_held_against_the_policy(reason, healthy, text):
 
 
 @pytest.mark.parametrize(
-    ("celsius", "was_healthy", "healthy"),
-    [
-        (95, True, True),
-        (96, True, False),
-        (91, False, False),
-        (90, False, False),
-        (89, False, True),
-    ],
-)
-def test_req_12_temperature_has_hysteresis(celsius, was_healthy, healthy):
-    device = DeviceReading(id="a", celsius=celsius)
-    assert health.judge_device(device, POLICY, was_healthy=was_healthy).healthy is healthy
-
-
-@pytest.mark.parametrize(
     ("conditions", "labels", "healthy"),
     [
         ([("Ready", "True")], {}, True),

@@ -3,6 +3,10 @@
 from tests.repo import rules
 
 PARTLY = {
+    12: (
+        "Temperatures: no agent that is read tells one, so a hot GPU is not sick."
+        " health.hotCelsius and health.coolCelsius are accepted, and told to have no effect."
+    ),
     24: (
         "Gangs of other frameworks are not recognised; a pod group of Kueue is told on its pods"
         " that it is not supported. What is recognised is a batch Job or a Workload made by hand."

@@ -70,7 +70,6 @@ class _Node:
         facts: the node as counted, which differs from the report until a loss is confirmed.
         reported: facts as they were reported last.
         settled: units of all its devices, and a change that is not believed yet.
-        sick_ids: devices that were judged sick.
         part: its capacity.
         taints: of the node.
         repelled: flavors that select it and whose pods do not tolerate a taint, sorted.
@@ -80,7 +79,6 @@ class _Node:
     facts: NodeFacts
     reported: NodeFacts
     settled: Settled
-    sick_ids: frozenset[str]
     part: NodeCapacity
     taints: tuple[Taint, ...] = ()
     capacity: GpuCapacity = _EMPTY
@@ -251,10 +249,8 @@ class CapacityByFlavor:
         ):
             entry_before.reported, entry_before.settled = facts, settled
             return True
-        before = entry_before.sick_ids if entry_before else frozenset()
-        part = capacity.of_node(counted, self._catalogue, self._policy, before)
-        sick_ids = _sick_ids(facts.devices or (), self._policy, before)
-        entry = _Node(counted, facts, settled, sick_ids, part, taints)
+        part = capacity.of_node(counted, self._catalogue, self._policy)
+        entry = _Node(counted, facts, settled, part, taints)
         self._put(entry, entry_before)
         return True
 
@@ -688,16 +684,6 @@ def _complete(before: Settled | None, seen: int, now_us: int, policy: HealthPoli
     if before is not None and 0 < seen < before.amount:
         return Settled(amount=seen, seen=seen)
     return health.settle(before, seen, now_us, policy)
-
-
-def _sick_ids(
-    devices: Iterable[DeviceReading], policy: HealthPolicy, before: frozenset[str]
-) -> frozenset[str]:
-    return frozenset(
-        device.id
-        for device in devices
-        if not health.judge_device(device, policy, was_healthy=device.id not in before).healthy
-    )
 
 
 def is_gpu(resource: str) -> bool:
