@@ -62,7 +62,10 @@ def totals(workload: Workload) -> dict[str, Mapping[str, int]]:
 
     It is the largest amount, where it costs another amount in each flavor.
     """
-    return {demand.pod_set.name: {**demand.requests} for demand in podsets.demands(workload)}
+    return {
+        demand.pod_set.name: {str(resource): n for resource, n in demand.requests.items()}
+        for demand in podsets.demands(workload)
+    }
 
 
 def totals_in_flavors(workload: Workload) -> dict[str, FlavorAmounts]:
