@@ -370,7 +370,8 @@ def _candidate_of(read: Read, node: QueueNode, place: Place) -> Candidate:
     left = execution_times.left(workload, limit)
     taken: dict[tuple[str, int], dict[FlavorName, list[tuple[FlavorResource, int]]]] = {}
     groups = {id(group): at for at, group in enumerate(node.spec.resource_groups)}
-    for shortage in shortages.of_workload(node, workload):
+    queue = read.queues.get(node.name)
+    for shortage in shortages.of_workload(node, workload, queue, read.objects.flavors):
         group = groups[id(node.group_of[shortage.resource])]
         pair = FlavorResource(shortage.flavor, shortage.resource)
         flavors = taken.setdefault((shortage.pod_set, group), {})

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Final
 
 from admission.base import conditions, names
@@ -11,14 +12,18 @@ from admission.base.causes import LargestNode, Shortage
 from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
 from admission.base.names import ResourceName
-from admission.objects import caps, pods, values
+from admission.gpu import catalogue, resources
+from admission.gpu.catalogue import Catalogue
+from admission.objects import caps, gpu_transformation, pods, values
 from admission.objects import workload as workloads
+from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import PodSet, Workload
 from admission.reasons import reading, sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling import shortages
 from admission.scheduling.hierarchy import QueueNode
+from admission.scheduling.shortages import FlavorAmounts
 
 _FROM_NUMBERS: Final = frozenset({Code.WAITING_FOR_QUOTA, Code.EXCEEDS_MAX_QUOTA})
 
@@ -100,12 +105,76 @@ def _devices(pod_set: PodSet) -> Mapping[str, int]:
         return {}
 
 
-def of_workload(node: QueueNode, workload: Workload) -> list[Shortage]:
+def of_workload(
+    node: QueueNode,
+    workload: Workload,
+    queue: ClusterQueue | None = None,
+    flavors: Iterable[ResourceFlavor] = (),
+) -> list[Shortage]:
     """Return what the pod sets of a Workload ask for in each flavor, and what there is.
 
     Flavors whose nodes do not take the pods are left out.
+
+    Args:
+        node: the ClusterQueue in which it waits.
+        workload: it.
+        queue: the same ClusterQueue as it was read.
+        flavors: those that may be read: a GPU has another amount of GPU memory in each.
     """
-    return of_fitting_flavors(shortages.of_requests(node, asked(workload)), workload)
+    requests = asked(workload)
+    if queue is None or not counts_gpus(queue):
+        return of_fitting_flavors(shortages.of_requests(node, requests), workload)
+    counted, in_flavors = _asked_in_flavors(workload, requests, queue, flavors)
+    return of_fitting_flavors(shortages.of_requests(node, counted, in_flavors), workload)
+
+
+def counts_gpus(queue: ClusterQueue) -> bool:
+    """Return whether a ClusterQueue counts GPUs as GPU memory or slices, which flavors decide."""
+    return any(
+        resources.is_virtual(resource)
+        for group in queue.spec.resource_groups or ()
+        for resource in group.covered_resources
+    )
+
+
+def _asked_in_flavors(
+    workload: Workload,
+    requests: Mapping[str, Mapping[str, int]],
+    queue: ClusterQueue,
+    flavors: Iterable[ResourceFlavor],
+) -> tuple[Mapping[str, Mapping[str, int]], Mapping[str, FlavorAmounts]]:
+    """Return what pod sets ask for, and how much in flavors where that is another amount.
+
+    The controller says the largest amount only. The others are computed here as it does; where
+    none of them is that amount it knows other GPU products, and they do not count.
+    """
+    by_name = {flavor.metadata.name: flavor for flavor in flavors}
+    prices = gpu_transformation.pricing(queue, by_name, _products())
+    try:
+        value = gpu_transformation.priced(workloads.scheduling_value(workload), prices)
+    except InvalidValueError:
+        return requests, {}
+    computed, in_flavors = shortages.totals(value), shortages.totals_in_flavors(value)
+    if not workload.status.resource_requests:
+        return computed, in_flavors
+    return requests, {
+        pod_set: of_flavors
+        for pod_set, of_flavors in in_flavors.items()
+        if all(
+            amount in {computed[pod_set].get(resource), *_in_any(of_flavors, resource)}
+            for resource, amount in requests.get(pod_set, {}).items()
+            if resources.is_virtual(resource)
+        )
+    }
+
+
+def _in_any(of_flavors: FlavorAmounts, resource: str) -> Iterable[int]:
+    return (amounts.get(ResourceName(resource), 0) for amounts in of_flavors.values())
+
+
+@cache
+def _products() -> Catalogue:
+    return catalogue.load()
 
 
 def of_fitting_flavors(amounts: Iterable[Shortage], workload: Workload) -> list[Shortage]:

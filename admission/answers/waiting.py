@@ -258,7 +258,9 @@ def _said(read: Read, view: Workload) -> Text:
     text = with_flavors(node, text, condition.message)
     alone = [
         replace(short, holders=(), unnamed=ALL_NAMED)
-        for short in shortages.of_workload(node, view)
+        for short in shortages.of_workload(
+            node, view, read.queues.get(queue), read.objects.flavors
+        )
     ]
     text = shortages.verdict(text, alone, queue)
     return shortages.exceeds_nodes(text, view, alone, read.objects.flavors)

@@ -978,7 +978,8 @@ def _with_numbers(
         answer = _saying(answer, waiting.with_flavors(node, text, answer.said.message))
     if answer.reason not in _OF_QUOTA:
         return answer
-    shorts = shortages.of_workload(node, _AS_WORKLOAD(workload))
+    flavors = cluster.read_flavors(api) if shortages.counts_gpus(view) else ()
+    shorts = shortages.of_workload(node, _AS_WORKLOAD(workload), view, flavors)
     uncounted = {pair for queue, pair in read.uncounted if queue == answer.cluster_queue}
     numbers = tuple(_numbers(short, uncounted) for short in shorts)
     sick = _sick(view.status.conditions, {short.flavor for short in shorts})
@@ -995,7 +996,7 @@ def _with_numbers(
         words = place_text(answer) if told_place is None else told_place.words
         text = shortages.verdict(text, shorts, answer.cluster_queue, place=words)
     if not is_told and text.reason == Code.EXCEEDS_MAX_QUOTA:
-        flavors = cluster.read_flavors(api)
+        flavors = flavors or cluster.read_flavors(api)
         text = shortages.exceeds_nodes(text, _AS_WORKLOAD(workload), shorts, flavors)
     return _saying(answer, text, holder=holder)
 

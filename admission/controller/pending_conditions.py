@@ -235,7 +235,7 @@ class PendingConditionWriter:
             return None
         self._recall(workload, wait, now)
         wait, place = self._placed(self._with_relief(wait))
-        is_of_nodes = self._pods.notices.exceeds_largest_node(wait) is not None
+        is_of_nodes = bool(self._pods.notices.small_nodes(wait))
         self._explainer.write(key, place, now, is_of_nodes=is_of_nodes)
         saying = self._saying[key] = _Saying(wait, place)
         return saying
@@ -330,11 +330,19 @@ class PendingConditionWriter:
         One that this process has not tried, which may not lead, has what is lacking now: why it
         waits, its Workload says if the leader has tried it.
         """
-        wait = self.judged(key)
-        if wait is None or not isinstance(wait.why, NotTried):
-            return None if wait is None else self._with_relief(self._state.with_caps_of_now(wait))
-        queue, lacking = self._state.shortages(key)
-        return replace(wait, cluster_queue=queue or wait.cluster_queue, shortages=lacking)
+        wait, reason = self.judged(key), ""
+        if wait is None:
+            return None
+        if isinstance(wait.why, NotTried):
+            queue, lacking = self._state.shortages(key)
+            wait = replace(wait, cluster_queue=queue or wait.cluster_queue, shortages=lacking)
+            workload = self._workloads.get(key)
+            stated = workload.status.condition(conditions.QUOTA_RESERVED) if workload else None
+            reason = "" if stated is None else stated.reason
+        else:
+            wait = self._with_relief(self._state.with_caps_of_now(wait))
+        nodes = self._pods.notices.small_nodes(wait, reason)
+        return replace(wait, small_nodes=nodes) if nodes else wait
 
     def _with_relief(self, wait: Wait) -> Wait:
         """Return a reason with the running work whose end would make room on nodes."""

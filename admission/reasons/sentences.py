@@ -539,6 +539,7 @@ def waiting(
     cluster_queue: str,
     *,
     shortages: Sequence[Shortage] = (),
+    nodes: Sequence[LargestNode] = (),
     preempting: int = 0,
     place: str = "",
     until: str = "",
@@ -550,11 +551,14 @@ def waiting(
         reason: why it has no quota.
         cluster_queue: the ClusterQueue in which it waits; empty where it is not known.
         shortages: what it lacks; none where quota is not the cause.
+        nodes: the largest of each flavor, where a pod asks for more than each of them has.
         preempting: number of workloads that it preempts.
         place: its place in the queue, such as ``about 10th``; empty where it is not known.
         until: time at which the last is stopped that it preempts; empty where that is not known.
         deployment: the Deployment whose previous revision holds the quota; empty for none.
     """
+    if nodes:
+        return exceeds_largest_node(nodes)
     match reason:
         case causes.PendingPreemption() | causes.Deferred() if preempting or until:
             return waits_for_preempted(preempting, until=until)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
 
-from admission.base.causes import Preempted, Shortage, Why
+from admission.base.causes import LargestNode, Preempted, Shortage, Why
 from admission.base.conditions import PreemptionReason
 from admission.base.names import ChargeKey, ClusterQueueName, PodSetName, ResourceName, WorkloadKey
 from admission.scheduling.model import NEVER_PREEMPTED, PastPreemptions, PodSetAssignment
@@ -110,6 +110,8 @@ class Wait:
         requests: total of each pod set, canonical units, in the order of the spec.
         shortages: what was missing where; empty when quota is not the cause.
         preempting: victims whose quota it now waits for.
+        small_nodes: largest nodes of its flavors, where a pod asks for more than each of them has;
+            looked for when it is told to people.
     """
 
     workload: WorkloadKey
@@ -118,6 +120,7 @@ class Wait:
     requests: tuple[tuple[PodSetName, Mapping[ResourceName, int]], ...] = ()
     shortages: tuple[Shortage, ...] = ()
     preempting: tuple[ChargeKey, ...] = ()
+    small_nodes: tuple[LargestNode, ...] = ()
 
     @property
     def reason(self) -> str:

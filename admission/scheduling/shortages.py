@@ -1,49 +1,81 @@
 """What pod sets ask for in each flavor of a ClusterQueue, beside what there is."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from admission.base.causes import BorrowingLimit, LargestNode, Shortage
-from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
-from admission.scheduling import quota
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    FlavorResource,
+    PodSetName,
+    ResourceName,
+)
+from admission.scheduling import podsets, quota
 from admission.scheduling.hierarchy import CohortNode, QueueNode, QuotaNode
 from admission.scheduling.model import Workload
 
+FlavorAmounts = Mapping[FlavorName, Mapping[ResourceName, int]]
+"""Amounts in flavors where they differ from those in others; canonical units."""
 
-def of_requests(node: QueueNode, requests: Mapping[str, Mapping[str, int]]) -> list[Shortage]:
+_SAME_IN_ALL: Final[Mapping[str, FlavorAmounts]] = MappingProxyType({})
+
+
+def of_requests(
+    node: QueueNode,
+    requests: Mapping[str, Mapping[str, int]],
+    in_flavors: Mapping[str, FlavorAmounts] = _SAME_IN_ALL,
+) -> list[Shortage]:
     """Return each amount that is asked for in each flavor, also what is there.
 
     Args:
         node: the ClusterQueue.
         requests: total of each pod set by resource, canonical units.
+        in_flavors: totals of each pod set in flavors where they are others.
     """
-    totals_ = _totals(node, requests)
-    return [
-        _shortage(node, pod_set, fr, amount, totals_[fr])
-        for pod_set, fr, amount in _amounts(node, requests)
-    ]
+    amounts = [*_amounts(node, requests, in_flavors)]
+    totals_ = _totals(amounts)
+    return [_shortage(node, pod_set, fr, amount, totals_[fr]) for pod_set, fr, amount in amounts]
 
 
-def lacking(node: QueueNode, requests: Mapping[str, Mapping[str, int]]) -> list[Shortage]:
+def lacking(
+    node: QueueNode,
+    requests: Mapping[str, Mapping[str, int]],
+    in_flavors: Mapping[str, FlavorAmounts] = _SAME_IN_ALL,
+) -> list[Shortage]:
     """Return each amount that is asked for in a flavor and is not free there.
 
     The arguments are those of `of_requests`.
     """
-    totals_ = _totals(node, requests)
+    amounts = [*_amounts(node, requests, in_flavors)]
+    totals_ = _totals(amounts)
     return [
         _shortage(node, pod_set, fr, amount, totals_[fr])
-        for pod_set, fr, amount in _amounts(node, requests)
+        for pod_set, fr, amount in amounts
         if amount > quota.available(node, fr)
     ]
 
 
 def totals(workload: Workload) -> dict[str, Mapping[str, int]]:
-    """Return what each pod set of a workload asks for in all, by resource."""
+    """Return what each pod set of a workload asks for in all, by resource.
+
+    It is the largest amount, where it costs another amount in each flavor.
+    """
     return {
-        pod_set.name: {
-            resource: amount * pod_set.effective_count
-            for resource, amount in pod_set.requests.items()
+        demand.pod_set.name: {str(resource): n for resource, n in demand.requests.items()}
+        for demand in podsets.demands(workload)
+    }
+
+
+def totals_in_flavors(workload: Workload) -> dict[str, FlavorAmounts]:
+    """Return what each pod set of a workload asks for in all in flavors where that differs."""
+    return {
+        demand.pod_set.name: {
+            flavor: {resource: demand.in_flavor(flavor, resource) for resource in demand.requests}
+            for flavor in sorted(demand.priced_flavors())
         }
-        for pod_set in workload.pod_sets
+        for demand in podsets.demands(workload)
     }
 
 
@@ -68,22 +100,25 @@ def are_nodes_smaller(
 
 
 def _amounts(
-    node: QueueNode, requests: Mapping[str, Mapping[str, int]]
+    node: QueueNode,
+    requests: Mapping[str, Mapping[str, int]],
+    in_flavors: Mapping[str, FlavorAmounts],
 ) -> Iterator[tuple[str, FlavorResource, int]]:
     for pod_set, amounts in requests.items():
+        others = in_flavors.get(pod_set, {})
         for group in node.spec.resource_groups:
             for flavor in group.flavors:
-                for resource, amount in sorted(amounts.items()):
+                in_flavor = others.get(flavor.name, {})
+                for resource, largest in sorted(amounts.items()):
                     if resource in group.covered_resources:
-                        yield pod_set, FlavorResource(flavor.name, ResourceName(resource)), amount
+                        fr = FlavorResource(flavor.name, ResourceName(resource))
+                        yield pod_set, fr, in_flavor.get(fr.resource, largest)
 
 
-def _totals(
-    node: QueueNode, requests: Mapping[str, Mapping[str, int]]
-) -> Mapping[FlavorResource, int]:
+def _totals(amounts: Iterable[tuple[str, FlavorResource, int]]) -> Mapping[FlavorResource, int]:
     """Return what all pod sets would take of each flavor if all of them got it."""
     totals_: dict[FlavorResource, int] = {}
-    for _, fr, amount in _amounts(node, requests):
+    for _, fr, amount in amounts:
         totals_[fr] = totals_.get(fr, 0) + amount
     return totals_
 

@@ -1370,7 +1370,8 @@ class SchedulerState:
             return ClusterQueueName(""), ()
         self.forest.refresh()
         node = self.forest.queues[place[0]]
-        return place[0], tuple(shortages.lacking(node, shortages.totals(workload)))
+        requests, in_flavors = shortages.totals(workload), shortages.totals_in_flavors(workload)
+        return place[0], tuple(shortages.lacking(node, requests, in_flavors))
 
     def waiting_in(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
         """Return the pending Workloads of a ClusterQueue, in no order."""

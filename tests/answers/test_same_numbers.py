@@ -203,8 +203,8 @@ def _asked(world: World, queue: str) -> tuple[str, str]:
     return waiting_rows.asks(item, wait), waiting_rows.said(wait, view)[0]
 
 
-def test_a_row_asks_for_as_much_gpu_memory_as_its_reason_says() -> None:
-    """Whole GPUs have 80Gi in one flavor and 94Gi in the other."""
+def _lab_world() -> World:
+    """A queue that counts GPUs as GPU memory, in flavors of two products, and one that waits."""
     world = World()
     sizes = {names.GPU_MEMORY: "150Gi", names.GPU_SLICES: 14}
     world.add(
@@ -220,14 +220,54 @@ def test_a_row_asks_for_as_much_gpu_memory_as_its_reason_says() -> None:
         world.pass_time(2.0)
     world.add_pod("late", queue="lab", gpus=1)
     world.pass_time(2.0)
-    needs = (
-        "Needs 80Gi GPU memory of lab-a100 (70Gi free of 150Gi) "
-        "or 94Gi GPU memory of lab-h100 (56Gi free of 150Gi)."
-    )
+    return world
+
+
+LAB_NEEDS = (
+    "Needs 80Gi GPU memory of lab-a100 (70Gi free of 150Gi) "
+    "or 94Gi GPU memory of lab-h100 (56Gi free of 150Gi)"
+)
+
+
+def test_a_row_asks_for_as_much_gpu_memory_as_its_reason_says() -> None:
+    """Whole GPUs have 80Gi in one flavor and 94Gi in the other."""
+    world = _lab_world()
+    needs = f"{LAB_NEEDS}."
     assert _asked(world, "lab") == ("80Gi gpu-memory, 7 gpu-slices", needs)
     standby = Standby(store=world.store, clock=world.clock)
     standby.settle()
-    assert _asked(standby, "lab")[0] == "80Gi to 94Gi gpu-memory, 7 gpu-slices"
+    assert _asked(standby, "lab") == ("80Gi to 94Gi gpu-memory, 7 gpu-slices", needs)
+
+
+def _of_late(world: World) -> Workload:
+    return next(v for v in world.workloads().values() if "late" in v.metadata.name)
+
+
+@pytest.mark.parametrize("typed", ["pod/late", "workload"])
+def test_commands_ask_for_as_much_gpu_memory_as_a_gpu_of_each_flavor_has(typed: str) -> None:
+    world = _lab_world()
+    name = _of_late(world).metadata.name
+    answer = why.explain(world.store, "ml", typed if typed != "workload" else f"workload/{name}")
+    assert LAB_NEEDS.lower() in answer.message.lower()
+    memory = {n.flavor: n.asks >> 30 for n in answer.numbers if n.resource == names.GPU_MEMORY}
+    assert memory == {"lab-a100": 80, "lab-h100": 94}
+    read = cluster.relate(cluster.read(world.store, Wanted(namespace="ml")))
+    (line,) = waiting.of(read, "lab").waiting
+    assert LAB_NEEDS.lower() in line.message.lower()
+
+
+def test_a_product_that_commands_do_not_know_is_told_as_the_controller_counts_it() -> None:
+    """Commands do not read the configuration, which may have other products."""
+    world = _lab_world()
+    view = _of_late(world)
+    counted = [
+        {"name": part["name"], "resources": {**part["resources"], names.GPU_MEMORY: "96Gi"}}
+        for part in view.status.resource_requests or ()
+    ]
+    change = patches.merge({"status": {"resourceRequests": counted}})
+    world.store.patch(resources.WORKLOADS, view.metadata.name, change, "ml", subresource="status")
+    answer = why.explain(world.store, "ml", f"workload/{view.metadata.name}")
+    assert {n.asks >> 30 for n in answer.numbers if n.resource == names.GPU_MEMORY} == {96}
 
 
 @pytest.mark.parametrize(

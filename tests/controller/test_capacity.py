@@ -269,6 +269,31 @@ def test_a_sick_gpu_shrinks_what_the_next_pod_gets_and_running_pods_keep_theirs(
     assert not made.is_gated("next")
 
 
+@pytest.mark.parametrize("is_held", [False, True])
+def test_sick_gpus_that_are_counted_in_memory_are_sick_and_not_missing(is_held: bool) -> None:
+    made = make_world(
+        node("n0", gpu=2),
+        guarded(make_cluster_queue(quotas={"a100": {names.GPU_MEMORY: "160Gi"}})),
+        make_local_queue(),
+    )
+    if is_held:
+        add(made, "first")
+        bind(made, "first", "n0")
+    unwell = patches.merge({"metadata": {"labels": {"gpu-health": "unhealthy"}}})
+    made.store.patch(resources.NODES, "n0", unwell)
+    made.settle()
+    _, message = condition(made)
+    parts = (
+        "80Gi exist (0 healthy, 80Gi held by running pods on sick GPUs or on nodes that take no "
+        "new pods, 80Gi sick and held by nobody)"
+        if is_held
+        else "0 exist (0 healthy, 160Gi sick)"
+    )
+    assert f"in flavor a100: quota promises 160Gi, {parts}" in message
+    (stock,) = made.core.present.stock()
+    assert stock.sick[names.GPU_MEMORY] == 160 * 2**30, "the dashboard shows it"
+
+
 def test_what_is_promised_to_another_queue_first_is_neither_sick_nor_missing():
     """Both queues promise the same healthy GPUs; the one without guard comes first."""
     made = guarded_world(quota=8, gpu=8)

@@ -7,9 +7,11 @@ import pytest
 from admission.answers import cluster, waiting, why
 from admission.answers.cluster import Wanted
 from admission.base import names, patches
+from admission.base.names import WorkloadKey
 from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.reasons.next_steps import Code
+from admission.serve.dashboard import waiting_rows
 from tests.builders.queues import (
     make_cluster_queue,
     make_flavor,
@@ -46,6 +48,25 @@ def cannot_schedule(made: World, pod: str) -> why.Answer:
     made.settle()
     made.pass_time(60)
     return why.explain(made.store, "ml", pod)
+
+
+class Standby(World):
+    """A controller that follows all and decides nothing."""
+
+    leads = False
+
+
+def dashboards(made: World, workload: str) -> set[str]:
+    """What the dashboards of the leader and of a controller that stands by say of a Workload."""
+    standby = Standby(store=made.store, clock=made.clock)
+    standby.settle()
+    key = WorkloadKey("ml", workload)
+    texts = set()
+    for controller in (made, standby):
+        present = controller.core.present
+        (wait,), (view,) = present.waits((key,)), present.workloads((key,))
+        texts.add(waiting_rows.said(wait, view)[0])
+    return texts
 
 
 def test_what_waits_for_quota_and_fits_no_node_is_too_big() -> None:
@@ -270,6 +291,7 @@ def test_workload_and_queue_say_of_nodes_that_are_too_small_what_the_pod_says(qu
     (place,) = waiting.of(read, "gpus").waiting
     answer = why.explain(made.store, "ml", f"workload/{place.workload}")
     assert {place.message, answer.message} == {f"{TOO_BIG}."}
+    assert dashboards(made, place.workload) == {f"{TOO_BIG}."}
     assert {place.reason, answer.reason} == {Code.EXCEEDS_LARGEST_NODE}
     assert answer.advice == (
         "create it again and ask for at most 8 in one pod, or have a larger node added"
@@ -290,6 +312,7 @@ def test_flavors_of_which_there_can_be_no_quota_do_not_hide_how_large_nodes_are(
     (place,) = waiting.of(read, "gpus").waiting
     answer = why.explain(made.store, "ml", f"workload/{place.workload}")
     assert {place.message, answer.message} == {f"{TOO_BIG}."}
+    assert dashboards(made, place.workload) == {f"{TOO_BIG}."}
 
 
 def test_where_quota_is_the_smaller_limit_it_is_told_and_not_the_nodes() -> None:
@@ -300,7 +323,8 @@ def test_where_quota_is_the_smaller_limit_it_is_told_and_not_the_nodes() -> None
     read = cluster.relate(cluster.read(made.store, Wanted(namespace="ml")))
     (place,) = waiting.of(read, "gpus").waiting
     answer = why.explain(made.store, "ml", f"workload/{place.workload}")
-    assert {message, place.message, answer.message} == {"Too big: asks 16 a100, gpus can reach 4."}
+    told = {message, place.message, answer.message, *dashboards(made, place.workload)}
+    assert told == {"Too big: asks 16 a100, gpus can reach 4."}
 
 
 def test_a_pod_too_big_for_the_nodes_of_one_flavor_waits_for_quota_of_another() -> None:

@@ -78,7 +78,7 @@ def make(installation: Installation, basis: Basis) -> QuotaParts:
     return QuotaParts(
         node_places=node_places,
         inventory=inventory,
-        fitting=Fitting(inventory, state.places),
+        fitting=Fitting(inventory, state.places, configuration),
         configuration=configuration,
         prices=prices,
         claims=claims,

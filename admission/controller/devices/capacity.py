@@ -33,7 +33,7 @@ class GpuCapacity:
 
     Attributes:
         healthy: what can be used.
-        sick: what exists and cannot be used, devices only.
+        sick: what exists and cannot be used.
         outside: held by pods that no queue admitted.
         real: what admitted pods can have: healthy and not held outside; at least what they hold
             already, even where it is sick by now.
@@ -580,14 +580,15 @@ class CapacityByFlavor:
         healthy = _with_worth(part.units, costs.virtual(part.worth))
         outside = self._valued(facts, self._outside_on(facts.name))
         valued = self._valued(facts, self._held.get(facts.name, _NOTHING))
+        sick = self._valued(facts, part.sick)
         usable = {r: max(n - outside.get(r, 0), 0) for r, n in healthy.items()}
         return GpuCapacity(
             healthy=healthy,
-            sick=part.sick,
+            sick=sick,
             outside=outside,
             real=_larger(usable, valued),
             kept=_beyond(valued, usable),
-            idle_sick=_beyond(part.sick, _beyond(valued, usable)),
+            idle_sick=_beyond(sick, _beyond(valued, usable)),
             free={r: max(n - valued.get(r, 0), 0) for r, n in usable.items()},
             mismatched=part.mismatched,
             stranded={names.GPU_SLICES: part.stranded} if part.stranded else _NOTHING,
@@ -602,6 +603,7 @@ class CapacityByFlavor:
         healthy = _with_worth(part.units, costs.virtual(part.worth))
         outside = self._valued(facts, published.counted(allocated.outside))
         valued = self._valued(facts, published.counted(allocated.ours))
+        sick = self._valued(facts, part.sick)
 
         def left(taken: frozenset[str], *gone: Amounts) -> dict[str, int]:
             devices = published.most(taken) if part.units else {}
@@ -615,11 +617,11 @@ class CapacityByFlavor:
         usable = left(allocated.outside, outside)
         return GpuCapacity(
             healthy=healthy,
-            sick=part.sick,
+            sick=sick,
             outside=outside,
             real=_larger(usable, valued),
             kept=_beyond(valued, usable),
-            idle_sick=_beyond(part.sick, _beyond(valued, usable)),
+            idle_sick=_beyond(sick, _beyond(valued, usable)),
             free=left(allocated.outside | allocated.ours, outside, valued),
         )
 
@@ -633,7 +635,7 @@ class CapacityByFlavor:
             valued = facts.published.counted(self._allocated.get(facts.name, _NOT_ALLOCATED).ours)
         amounts = self._valued(facts, valued)
         taints = {taint.key for taint in entry.taints}
-        sick = entry.part.sick if taints & STATES else _NOTHING
+        sick = self._valued(facts, entry.part.sick) if taints & STATES else _NOTHING
         return GpuCapacity(real=amounts, kept=amounts, sick=sick, idle_sick=_beyond(sick, amounts))
 
     def _outside_on(self, node: str) -> Amounts:

@@ -6,6 +6,7 @@ from prometheus_client import Gauge
 
 from admission.base import metrics
 from admission.controller.devices.capacity import Amounts, GpuCapacity
+from admission.gpu import resources
 from admission.gpu.capacity import Fragmentation
 
 
@@ -39,7 +40,8 @@ class Publisher:
             {flavor: capacity.healthy for flavor, capacity in capacities.items()},
         )
         self._set(
-            metrics.FLAVOR_SICK, {flavor: capacity.sick for flavor, capacity in capacities.items()}
+            metrics.FLAVOR_SICK,
+            {flavor: _devices(capacity.sick) for flavor, capacity in capacities.items()},
         )
         self._set(
             metrics.FLAVOR_UNMANAGED,
@@ -72,3 +74,7 @@ class Publisher:
         for labels in before - now:
             gauge.remove(*labels)
         self._series[gauge] = now
+
+
+def _devices(amounts: Amounts) -> Amounts:
+    return {name: value for name, value in amounts.items() if resources.is_device(name)}

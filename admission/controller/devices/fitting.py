@@ -6,18 +6,18 @@ It decides nothing: quota is given however the nodes are, and nodes may come. It
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from admission.base import causes
+from admission.base import causes, names
 from admission.base.causes import LargestNode
-from admission.base.conditions import Text, WaitReason
+from admission.base.conditions import WaitReason
 from admission.base.errors import InvalidValueError
-from admission.base.names import FlavorName
+from admission.base.names import FlavorName, ResourceName
 from admission.controller.devices.capacity import is_gpu
 from admission.controller.devices.node_inventory import NodeInventory
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.gpu import resources as gpu_resources
-from admission.objects import pods
+from admission.objects import caps, pods
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, Workload
-from admission.reasons import sentences
 from admission.scheduling import shortages
 from admission.scheduling.decisions import Wait
 from admission.scheduling.model import Enforcement
@@ -31,15 +31,19 @@ class Fitting:
         are_nodes_known: whether all nodes were listed, and what they publish of their devices.
     """
 
-    def __init__(self, inventory: NodeInventory, places: PodPlaces) -> None:
+    def __init__(
+        self, inventory: NodeInventory, places: PodPlaces, configuration: WatchedConfiguration
+    ) -> None:
         """Prepare.
 
         Args:
             inventory: nodes with GPUs.
             places: knows to which flavors nodes are added.
+            configuration: flavors as last seen.
         """
         self._inventory = inventory
         self._places = places
+        self._configuration = configuration
         self.are_nodes_known = False
 
     def largest_nodes(self, flavor: str) -> Mapping[str, int] | None:
@@ -59,24 +63,31 @@ class Fitting:
         }
 
     def of_waiting(
-        self, workload: Workload | None, wait: Wait, queue: ClusterQueue | None
-    ) -> Text | None:
-        """Return that a pod of what lacks quota asks for more than any node has.
+        self,
+        workload: Workload | None,
+        wait: Wait,
+        queue: ClusterQueue | None,
+        reason: str = "",
+    ) -> tuple[LargestNode, ...]:
+        """Return the largest nodes, where a pod of what lacks quota asks for more than they have.
 
-        Where it asks for more than its queue can ever have, too, the smaller limit is told.
+        Where it asks for more than its queue can ever have, too, they are the smaller limit.
 
         Args:
             workload: that waits.
             wait: why it waits.
             queue: where it waits.
+            reason: of its condition, where that and not the wait tells it; empty for the latter.
 
         Returns:
-            None where a node has enough, or where no node of a flavor is known that it may get.
+            One for each flavor; none where a node has enough, where no node of a flavor is known
+            that it may get, and where quota is the smaller limit.
         """
-        if workload is None or queue is None or not self.may_exceed(wait):
-            return None
+        told_reason = reason or wait.reason
+        if workload is None or queue is None or not self._may_exceed(wait, told_reason):
+            return ()
         short = {shortage.pod_set for shortage in wait.shortages}
-        is_never = wait.reason == WaitReason.EXCEEDS_MAX_QUOTA
+        is_never = told_reason == WaitReason.EXCEEDS_MAX_QUOTA
         for pod_set in workload.spec.pod_sets or ():
             if pod_set.name not in short:
                 continue
@@ -85,16 +96,19 @@ class Fitting:
                 flavors -= _without_quota(wait, pod_set)
             beyond = self._beyond(pod_set, sorted(flavors))
             if beyond and (not is_never or _are_nodes_smaller(wait, pod_set, beyond)):
-                return sentences.exceeds_largest_node(beyond)
-        return None
+                return tuple(beyond)
+        return ()
 
     def may_exceed(self, wait: Wait) -> bool:
         """Return whether the pods of a pod set together ask for more than any node has.
 
         Only then one of them may. It looks at no pod template, so it costs little.
         """
-        return wait.reason in _OF_QUOTA and any(
-            (has := self._inventory.largest_node(shortage.flavor, shortage.resource)) is not None
+        return self._may_exceed(wait, wait.reason)
+
+    def _may_exceed(self, wait: Wait, reason: str) -> bool:
+        return reason in _OF_QUOTA and any(
+            (has := self._largest_node(shortage.flavor, shortage.resource)) is not None
             and shortage.requested > has
             for shortage in wait.shortages
         )
@@ -132,7 +146,7 @@ class Fitting:
         """Return what a pod asks of a device that no node has; empty where it is not known."""
         listed = tuple(flavors)
         for resource, asks in _asks(pod_set).items():
-            largest = {flavor: self._inventory.largest_node(flavor, resource) for flavor in listed}
+            largest = {flavor: self._largest_node(flavor, resource) for flavor in listed}
             nodes = [
                 LargestNode(resource, flavor, asks, has)
                 for flavor, has in largest.items()
@@ -141,6 +155,18 @@ class Fitting:
             if nodes and len(nodes) == len(listed):
                 return nodes
         return []
+
+    def _largest_node(self, flavor: str, resource: str) -> int | None:
+        """Return the most of a device that one node of a flavor has; None if that is not known.
+
+        A process that stands by looks at no nodes; it takes what the leader wrote on the flavor.
+        """
+        has = self._inventory.largest_node(flavor, resource)
+        if has is not None or self.are_nodes_known:
+            return has
+        view = self._configuration.flavors.get(flavor)
+        written = {} if view is None else caps.readable(view.metadata, names.LARGEST_NODE)
+        return written.get(ResourceName(resource))
 
     def _lacks_hole(self, pod_set: PodSet, flavors: Iterable[str]) -> causes.NoNodeFree | None:
         """Return that no node has as much free as a pod asks for; None where one has."""

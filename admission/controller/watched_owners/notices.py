@@ -10,6 +10,7 @@ from typing import Final
 
 from admission.base import clock as clocks
 from admission.base import conditions, events
+from admission.base.causes import LargestNode
 from admission.base.clock import Clock
 from admission.base.conditions import EvictionReason, Text
 from admission.base.events import Event
@@ -174,27 +175,28 @@ class Notices:
         if ends:
             end, last = max(ends, key=lambda pair: pair[0])
             until = _time(end, _since(last))
-        text = self.exceeds_largest_node(wait)
-        if text is not None:
-            return text
         return sentences.waiting(
             wait.why,
             wait.cluster_queue,
             shortages=wait.shortages,
+            nodes=self.small_nodes(wait),
             preempting=len(wait.preempting),
             place=place,
             until=until,
             deployment=deployment,
         )
 
-    def exceeds_largest_node(self, wait: Wait) -> Text | None:
-        """Return that a pod of what waits is too big for every node, None where it is not."""
+    def small_nodes(self, wait: Wait, reason: str = "") -> tuple[LargestNode, ...]:
+        """Return the largest nodes, where a pod of what waits is too big for each of them.
+
+        The arguments are those of `Fitting.of_waiting`.
+        """
         workload = self._workloads.get(wait.workload)
         queue = self._configuration.cluster_queues.get(wait.cluster_queue)
-        return self._fitting.of_waiting(workload, wait, queue)
+        return self._fitting.of_waiting(workload, wait, queue, reason)
 
     def may_exceed_largest_node(self, wait: Wait) -> bool:
-        """Return whether `exceeds_largest_node` has to look; it costs little."""
+        """Return whether `small_nodes` has to look; it costs little."""
         return self._fitting.may_exceed(wait)
 
     def unmark(self, workload: Workload) -> ApiRequest | None:

@@ -208,7 +208,7 @@ def said(wait: Wait | None, view: Workload | None) -> tuple[str, bool]:
 
     A controller that stands by has judged nothing: then it is what the Workload says.
     """
-    if wait is None or isinstance(wait.why, causes.NotTried):
+    if wait is None or (isinstance(wait.why, causes.NotTried) and not wait.small_nodes):
         condition = None if view is None else view.status.condition(conditions.QUOTA_RESERVED)
         if view is None or condition is None or condition.status == "True":
             return _NOT_TRIED, False
@@ -219,7 +219,11 @@ def said(wait: Wait | None, view: Workload | None) -> tuple[str, bool]:
     alone = _without_holders(wait.shortages)
     return _in_short(
         sentences.waiting(
-            wait.why, wait.cluster_queue, shortages=alone, preempting=len(wait.preempting)
+            wait.why,
+            wait.cluster_queue,
+            shortages=alone,
+            nodes=wait.small_nodes,
+            preempting=len(wait.preempting),
         )
     )
 
