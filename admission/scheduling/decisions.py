@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
 
-from admission.base.causes import Preempted, Shortage, Why
+from admission.base.causes import EndingPods, Preempted, Shortage, Why
 from admission.base.conditions import PreemptionReason
 from admission.base.names import ClusterQueueName, PodSetName, ResourceName, WorkloadKey
 from admission.scheduling.model import NEVER_PREEMPTED, PastPreemptions, PodSetAssignment
@@ -110,6 +110,7 @@ class Wait:
         requests: total of each pod set, canonical units, in the order of the spec.
         shortages: what was missing where; empty when quota is not the cause.
         preempting: victims whose quota it now waits for.
+        ending: pods that end and hold what it waits for, as told to people; no cycle says it.
     """
 
     workload: WorkloadKey
@@ -118,6 +119,7 @@ class Wait:
     requests: tuple[tuple[PodSetName, Mapping[ResourceName, int]], ...] = ()
     shortages: tuple[Shortage, ...] = ()
     preempting: tuple[WorkloadKey, ...] = ()
+    ending: EndingPods | None = None
 
     @property
     def reason(self) -> str:

@@ -177,7 +177,7 @@ class Notices:
         text = self.exceeds_largest_node(wait)
         if text is not None:
             return text
-        return sentences.waiting(
+        text = sentences.waiting(
             wait.why,
             wait.cluster_queue,
             shortages=wait.shortages,
@@ -186,6 +186,7 @@ class Notices:
             until=until,
             deployment=deployment,
         )
+        return sentences.with_ending(text, wait.ending)
 
     def exceeds_largest_node(self, wait: Wait) -> Text | None:
         """Return that a pod of what waits is too big for every node, None where it is not."""
