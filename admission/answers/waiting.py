@@ -252,9 +252,10 @@ def _said(read: Read, view: Workload) -> Text:
         return Text("", "")
     queue = _queue_of(read, view)
     text = sentences.text(reading.of_condition(condition.reason, condition.message), queue)
+    ending = reading.ending(condition.message)
     node = read.admitting.queues.get(ClusterQueueName(queue))
     if node is None:
-        return text
+        return sentences.with_ending(text, ending)
     text = with_flavors(node, text, condition.message)
     alone = [
         replace(short, holders=(), unnamed=ALL_NAMED)
@@ -263,7 +264,8 @@ def _said(read: Read, view: Workload) -> Text:
         )
     ]
     text = shortages.verdict(text, alone, queue)
-    return shortages.exceeds_nodes(text, view, alone, read.objects.flavors)
+    text = shortages.exceeds_nodes(text, view, alone, read.objects.flavors)
+    return sentences.with_ending(text, ending)
 
 
 def with_flavors(node: QueueNode, text: Text, message: str) -> Text:

@@ -744,10 +744,19 @@ def _of_workload(
     if not in_full or not is_waiting or not queue:
         return answer
     answer = _with_numbers(api, answer, subject, workload, our_condition)
+    ending = reading.ending(_why_without_quota(workload).message)
+    text = sentences.with_ending(Text(answer.reason, answer.message), ending)
+    answer = replace(answer, message=text.message)
     if answer.reason != Code.NO_MATCHING_FLAVOR:
         return answer
-    step = flavor_labels.next_step(api, _AS_WORKLOAD(workload), answer.said)
+    step = flavor_labels.next_step(api, _AS_WORKLOAD(workload), _why_without_quota(workload))
     return replace(answer, advice=step or answer.advice)
+
+
+def _why_without_quota(workload: Document) -> Text:
+    """Return what a Workload says of why it has no quota, also where it was evicted before."""
+    reserved = _condition(workload, conditions.QUOTA_RESERVED)
+    return Text(reserved.get("reason", ""), reserved.get("message", ""))
 
 
 def _text(
@@ -967,15 +976,17 @@ def _with_numbers(
             return _saying(answer, Text(answer.reason, answer.message), sees_queues=False)
         event = None if is_told else _last_event(api, answer, subject, workload)
         return _without_queues(api, answer, workload, event, is_told=is_told)
-    unbound = _without_node(node, read, shortages.asked(_AS_WORKLOAD(workload)).values())
+    requests = shortages.asked(_AS_WORKLOAD(workload)).values()
+    unbound = _without_node(node, read, requests)
     if answer.reason in _OF_QUOTA or answer.reason == Code.WAITING_FOR_NODE:
-        releasing = _releasing(view.status.conditions)
+        releasing = _releasing(node, read, requests)
         answer = replace(answer, notes=(*answer.notes, *releasing, *unbound))
     if answer.reason == Code.CLUSTER_QUEUE_INACTIVE:
         return replace(answer, notes=(*answer.notes, *_why_inactive(view.status.conditions)))
     if not is_told:
         text = Text(answer.reason, answer.message)
-        answer = _saying(answer, waiting.with_flavors(node, text, answer.said.message))
+        said = _why_without_quota(workload).message
+        answer = _saying(answer, waiting.with_flavors(node, text, said))
     if answer.reason not in _OF_QUOTA:
         return answer
     flavors = cluster.read_flavors(api) if shortages.counts_gpus(view) else ()
@@ -1087,7 +1098,9 @@ def _without_queues(
     """
     queue = without_queues.local_queue(api, answer.namespace, answer.queue)
     amounts = tuple(
-        without_queues.amounts(shortages.asked(_AS_WORKLOAD(workload)), answer.said.message, queue)
+        without_queues.amounts(
+            shortages.asked(_AS_WORKLOAD(workload)), _why_without_quota(workload).message, queue
+        )
     )
     key = WorkloadKey(answer.namespace, answer.workload)
     places = without_queues.places(api, answer.namespace, answer.queue)
@@ -1242,10 +1255,26 @@ def _why_inactive(conditions_of_queue: Iterable[Any] | None) -> tuple[str, ...]:
     )
 
 
-def _releasing(conditions_of_queue: Iterable[Any] | None) -> Iterator[str]:
-    for condition in conditions_of_queue or ():
-        if condition.type == conditions.RELEASING and condition.status == "True":
-            yield condition.message
+def _releasing(
+    node: QueueNode, read: cluster.Read, requests: Iterable[Mapping[str, int]]
+) -> Iterator[str]:
+    """Yield which pods still hold quota that should be free and that a Workload waits for.
+
+    Args:
+        node: the ClusterQueue in which it waits.
+        read: queues.
+        requests: what its pod sets ask for.
+    """
+    resources_ = {resource for amounts in requests for resource in amounts}
+    pairs = [pair for pair in node.quotas if pair.resource in resources_]
+    root = node.root()
+    for leaf in sorted(root.leaves(), key=lambda leaf: leaf.name):
+        view = read.queues.get(leaf.name)
+        if view is None or not any(leaf.usage.get(pair) for pair in pairs):
+            continue
+        for condition in view.status.conditions or ():
+            if condition.type == conditions.RELEASING and condition.status == "True":
+                yield condition.message
 
 
 def _without_node(

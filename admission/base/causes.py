@@ -104,6 +104,36 @@ class Shortage:
         return max(0, self.requested - self.available)
 
 
+class EndingPods(NamedTuple):
+    """Pods that are being deleted, and hold what a Workload waits for until they have ended.
+
+    Attributes:
+        resource: that they hold.
+        flavor: of which flavor.
+        amount: what they hold of it together, in the canonical unit.
+        pods: how many they are.
+        until: when the last of them has to have ended, by its grace period; RFC 3339. Empty where
+            that is over for one of them.
+    """
+
+    resource: str
+    flavor: str
+    amount: int
+    pods: int
+    until: str
+
+    def with_pods(self, amount: int, pods: int, until: str) -> "EndingPods":
+        """Return it with more pods.
+
+        Args:
+            amount: what these hold together.
+            pods: how many they are.
+            until: when the last of these has to have ended; empty as `until` of it.
+        """
+        last = max(self.until, until) if self.until and until else ""
+        return self._replace(amount=self.amount + amount, pods=self.pods + pods, until=last)
+
+
 class LargestNode(NamedTuple):
     """What a pod asks of one node, which is more than any node of a flavor has.
 

@@ -174,7 +174,13 @@ class ConditionSchedule:
         return None
 
     def write(
-        self, key: WorkloadKey, place: str, now: float, *, is_of_nodes: bool = False
+        self,
+        key: WorkloadKey,
+        place: str,
+        now: float,
+        *,
+        is_of_nodes: bool = False,
+        is_passing: bool = False,
     ) -> Wait | None:
         """Take that the latest reason is written from now on; return it, None for none.
 
@@ -183,12 +189,15 @@ class ConditionSchedule:
             place: the place that is written with it; empty for none.
             now: the present.
             is_of_nodes: whether what is written depends on the nodes that there are.
+            is_passing: whether it tells of pods that end soon, so it is looked at again.
         """
         entry = self._entries.get(key)
         if entry is None:
             return None
         entry.is_taken, entry.is_of_nodes = False, is_of_nodes
         entry.written, entry.written_place, entry.written_at = entry.wait, place, now
+        if is_passing:
+            self._refresh_later(key, entry, now)
         return entry.wait
 
     # ------------------------------------------------------------------------------- events

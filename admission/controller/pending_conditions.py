@@ -3,7 +3,7 @@
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from enum import IntEnum
@@ -13,6 +13,7 @@ from admission.base import clock as clocks
 from admission.base import conditions, logs
 from admission.base.causes import (
     Capped,
+    EndingPods,
     EvictedBefore,
     GatesCleared,
     NoFlavor,
@@ -23,10 +24,12 @@ from admission.base.causes import (
 )
 from admission.base.clock import Clock
 from admission.base.conditions import PreemptionReason, WaitReason
-from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.base.names import ClusterQueueName, FlavorResource, ResourceName, WorkloadKey
 from admission.controller.condition_schedule import EVENT_SECONDS, OF_BLOCKERS, ConditionSchedule
+from admission.controller.devices.capacity import is_gpu
 from admission.controller.waiting_events import FindSubject, WaitingEventRecorder
 from admission.controller.watched_owners.pods import Pods
+from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads import statuses
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests, flow_control
@@ -46,6 +49,14 @@ _IN_LINE: Final = frozenset(
     }
 )
 """Reasons that a place in the queue belongs to: what waits so has its turn."""
+_ENDS_WITH_PODS: Final = frozenset(
+    {
+        WaitReason.WAITING_FOR_QUOTA,
+        WaitReason.WAITING_FOR_PREEMPTED,
+        WaitReason.WAITING_FOR_NODE,
+    }
+)
+"""Reasons that may be over once pods have ended that are ending."""
 _PLACES_A_TURN: Final = 500
 """Places that are compared in one turn."""
 
@@ -85,6 +96,7 @@ class PendingConditionWriter:
         clock: Clock,
         waiting_events: WaitingEventRecorder,
         subject: FindSubject,
+        running: RunningPods,
     ) -> None:
         """Prepares it with nothing to write.
 
@@ -97,8 +109,12 @@ class PendingConditionWriter:
             clock: the present.
             waiting_events: tells why something waits once it has for a while.
             subject: finds the owner of a Workload.
+            running: know which pods are ending.
         """
         self._log = logs.get("reasons")
+        self._running = running
+        self._ending: dict[str, dict[FlavorResource, EndingPods]] | None = None
+        """What pods that are ending hold, by ClusterQueue; None where nobody asked this turn."""
         self._state = state
         self._workloads = workloads
         self._pods = pods
@@ -139,6 +155,7 @@ class PendingConditionWriter:
         There is a pause between texts unless nothing but texts and statuses is written.
         """
         now = self._clock.monotonic()
+        self._ending = None
         self._compare_places(now)
         while (due := self._explainer.pop_due(now)) is not None:
             self._forget(due.workload)
@@ -234,9 +251,10 @@ class PendingConditionWriter:
         if wait is None:
             return None
         self._recall(workload, wait, now)
-        wait, place = self._placed(self._with_relief(wait))
+        wait, place = self._placed(self._with_ending(self._with_relief(wait)))
         is_of_nodes = bool(self._pods.notices.small_nodes(wait))
-        self._explainer.write(key, place, now, is_of_nodes=is_of_nodes)
+        is_passing = bool(wait.ending or wait.preempting)
+        self._explainer.write(key, place, now, is_of_nodes=is_of_nodes, is_passing=is_passing)
         saying = self._saying[key] = _Saying(wait, place)
         return saying
 
@@ -260,7 +278,7 @@ class PendingConditionWriter:
             return
         wait, place = self._placed(wait)
         if self._explainer.set_told(key, wait, self._code(wait), now):
-            relieved = self._with_relief(wait)
+            relieved = self._with_ending(self._with_relief(wait))
             self._waiting_events.tell(workload, relieved, place, self._first_place)
 
     def _recall(self, workload: Workload, wait: Wait, now: float) -> None:
@@ -340,7 +358,8 @@ class PendingConditionWriter:
             stated = workload.status.condition(conditions.QUOTA_RESERVED) if workload else None
             reason = "" if stated is None else stated.reason
         else:
-            wait = self._with_relief(self._state.with_caps_of_now(wait))
+            self._ending = None
+            wait = self._with_ending(self._with_relief(self._state.with_caps_of_now(wait)))
         nodes = self._pods.notices.small_nodes(wait, reason)
         return replace(wait, small_nodes=nodes) if nodes else wait
 
@@ -358,6 +377,31 @@ class PendingConditionWriter:
                 name = metadata.name if owner is None else owner.name
                 reason = reason.with_relief(flavors, f"{metadata.namespace}/{name}")
         return replace(wait, why=reason)
+
+    def _with_ending(self, wait: Wait) -> Wait:
+        """Return a reason with the pods that are ending and hold most of what is lacking."""
+        node = self._state.forest.queues.get(wait.cluster_queue)
+        if node is None or wait.reason not in _ENDS_WITH_PODS:
+            return wait
+        if self._ending is None:
+            self._ending = self._running.ending()
+        pairs = set(_lacking(wait))
+        sums: dict[FlavorResource, EndingPods] = {}
+        root = node.root()
+        for name, amounts in self._ending.items():
+            holder = self._state.forest.queues.get(ClusterQueueName(name))
+            if holder is None or holder.root() is not root:
+                continue
+            for pair in pairs & amounts.keys():
+                held = amounts[pair]
+                before = sums.get(pair)
+                sums[pair] = held if before is None else before.with_pods(*held[2:])
+        most = max(
+            sums.values(),
+            key=lambda held: (is_gpu(held.resource), held.amount, held.resource, held.flavor),
+            default=None,
+        )
+        return wait if most is None else replace(wait, ending=most)
 
     def _latest(self, key: WorkloadKey) -> Wait | None:
         """The latest reason; of one that is parked with an equal one, what was said of that."""
@@ -398,6 +442,17 @@ class PendingConditionWriter:
         queues = {queue for _, queue in self._state.preemptors_of(workload.key())}
         cause = PreemptionReason(preempted.reason)
         return Preempted(cause, preemptor_path=queues.pop() if len(queues) == 1 else "")
+
+
+def _lacking(wait: Wait) -> Iterator[FlavorResource]:
+    """Yield of what there is too little, and is more once others give it back."""
+    for short in wait.shortages:
+        if short.borrowing_limit is None and short.requested <= short.limit:
+            yield FlavorResource(short.flavor, short.resource)
+    if isinstance(wait.why, NoFlavor):
+        for no_place in wait.why.no_places:
+            for flavor in no_place.flavors:
+                yield FlavorResource(flavor, ResourceName(no_place.resource))
 
 
 def _unjudged(key: WorkloadKey) -> Wait:

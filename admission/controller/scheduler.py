@@ -10,6 +10,7 @@ from admission.base.events import Events
 from admission.base.names import (
     ChargeKey,
     ClusterQueueName,
+    FlavorResource,
     KeptCharge,
     OwnerCharge,
     PodCharge,
@@ -276,6 +277,19 @@ class Scheduler:
                 used = sorted(assignment.usage.items())
                 return tuple((name, amount // assignment.count) for name, amount in used)
         return None
+
+    def held_by_pod(self, key: ChargeKey, pod_set: str) -> dict[FlavorResource, int]:
+        """Return what is charged for one pod; see `running_pods.Ledger`."""
+        workload = self._unpriced.get(key)
+        if workload is None or not workload.counts or workload.reservation is None:
+            return {}
+        return {
+            FlavorResource(flavor, resource): assignment.usage.get(resource, 0) // assignment.count
+            for assignment in workload.reservation.pod_sets
+            if assignment.count and pod_set in {"", assignment.name}
+            for resource, flavor in assignment.flavors.items()
+            if assignment.usage.get(resource, 0)
+        }
 
     def charge_beyond(
         self,

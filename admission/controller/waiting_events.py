@@ -98,7 +98,7 @@ class WaitingEventRecorder:
         subject = self._subject(workload.key())
         owner = None if subject is None else subject[1].owner
         if subject is None or owner is None or not owner.kind.has_condition:
-            yield api_requests.workload_reference(workload), kueue.text(wait.why)
+            yield api_requests.workload_reference(workload), kueue.text(wait.why, wait.ending)
         if subject is None or owner is None:
             return
         text = self._pods.notices.explain(wait, place=place)

@@ -51,9 +51,23 @@ NO_LONGER_FITS: Final = "Workload no longer fits after processing another worklo
 DEFERRED: Final = f"{_OVERLAPS}, but will fit after these preemptions complete"
 
 
-def text(reason: Why) -> Text:
-    """Return the reason and message of a condition that tells why a Workload has no quota."""
-    return Text(str(reason.reason), message(reason))
+def text(reason: Why, ending: causes.EndingPods | None = None) -> Text:
+    """Return the reason and message of a condition that tells why a Workload has no quota.
+
+    Args:
+        reason: why it has none.
+        ending: pods that end and hold what it waits for; None for none. Kueue says nothing of
+            them, as they hold no quota there.
+    """
+    said = message(reason)
+    if ending is not None:
+        amount = quantity.from_canonical(ending.resource, ending.amount)
+        said += (
+            f". Pending the end of {ending.pods} pod(s) with {amount} {ending.resource} of flavor"
+            f" {ending.flavor}"
+        )
+        said += f" until {ending.until}" if ending.until else ""
+    return Text(str(reason.reason), said)
 
 
 def message(reason: Why) -> str:

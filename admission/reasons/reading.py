@@ -55,6 +55,7 @@ def of_condition(
     Returns:
         `Stated` where another program wrote it, or where it means nothing else.
     """
+    message = _ENDING.sub("", message)
     for pattern, value in _WHOLE:
         match = pattern.fullmatch(message)
         if match is not None:
@@ -65,6 +66,25 @@ def of_condition(
             return never
         return causes.Stated(reason, f"Waits for a node: {_without_quota(message)}")
     return _no_flavor(reason, message, levels) or causes.Stated(reason, message)
+
+
+_ENDING: Final = re.compile(
+    r"\. Pending the end of (\d+) pod\(s\) with (\S+) (\S+) of flavor (\S+?)(?: until (\S+))?$"
+)
+
+
+def ending(message: str) -> causes.EndingPods | None:
+    """Return which pods the message of QuotaReserved=False waits for; None where for none."""
+    match = _ENDING.search(message)
+    if match is None:
+        return None
+    return causes.EndingPods(
+        resource=match[3],
+        flavor=match[4],
+        amount=_amount(match[3], match[2]),
+        pods=int(match[1]),
+        until=match[5] or "",
+    )
 
 
 _PREEMPTION_OF: Final[Mapping[str, PreemptionReason]] = MappingProxyType(

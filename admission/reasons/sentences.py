@@ -420,6 +420,42 @@ def waits_for_preempted(count: int, *, until: str = "") -> Text:
     return Text(Code.WAITING_FOR_PREEMPTED, sentence(f"Waits until {victims} {has} stopped", end))
 
 
+def with_ending(text: Text, ending: causes.EndingPods | None) -> Text:
+    """Return a text with the pods that end and hold what a Workload waits for.
+
+    ``Waits until 1 workload that it preempts has stopped; 2 pods that are ending hold 16 a100
+    until 2026-11-30 09:37:46 UTC at the latest.`` Where that is too long, the last clauses of the
+    text make way: who holds quota now matters less than when it is free.
+
+    Args:
+        text: why it waits.
+        ending: these pods; None for none.
+    """
+    if ending is None:
+        return text
+    hold = (
+        "1 pod that is ending holds"
+        if ending.pods == 1
+        else f"{ending.pods} pods that are ending hold"
+    )
+    amount = Lack(
+        resource=ending.resource,
+        flavor=ending.flavor,
+        asks=quantity.in_words(ending.resource, ending.amount),
+        free="",
+        reach="",
+    ).need
+    clause = f"{hold} {amount}"
+    if ending.until:
+        clause += f" until {ending.until[:10]} {ending.until[11:19]} UTC at the latest"
+    if clause in text.message:
+        return text
+    head, *clauses = text.message.rstrip(".").split("; ")
+    while clauses and len("; ".join((head, *clauses, clause))) >= MOST:
+        clauses.pop()
+    return Text(text.reason, sentence(head, *clauses, clause))
+
+
 def overtaken(place: str = "", cluster_queue: str = "") -> Text:
     """Return that another Workload got the quota of this one in the same moment."""
     head = "Waits: another workload took the quota first; it is tried again at once"

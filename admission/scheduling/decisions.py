@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
 
-from admission.base.causes import LargestNode, Preempted, Shortage, Why
+from admission.base.causes import EndingPods, LargestNode, Preempted, Shortage, Why
 from admission.base.conditions import PreemptionReason
 from admission.base.names import ChargeKey, ClusterQueueName, PodSetName, ResourceName, WorkloadKey
 from admission.scheduling.model import NEVER_PREEMPTED, PastPreemptions, PodSetAssignment
@@ -112,6 +112,7 @@ class Wait:
         preempting: victims whose quota it now waits for.
         small_nodes: largest nodes of its flavors, where a pod asks for more than each of them has;
             looked for when it is told to people.
+        ending: pods that end and hold what it waits for, as told to people; no cycle says it.
     """
 
     workload: WorkloadKey
@@ -121,6 +122,7 @@ class Wait:
     shortages: tuple[Shortage, ...] = ()
     preempting: tuple[ChargeKey, ...] = ()
     small_nodes: tuple[LargestNode, ...] = ()
+    ending: EndingPods | None = None
 
     @property
     def reason(self) -> str:

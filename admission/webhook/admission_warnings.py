@@ -597,30 +597,52 @@ def _behind(
     ]
     waiting, name = queue.status.pending_workloads or 0, queue.metadata.name
     has_room = _has_room(demands, queue, lister, lister.free)
-    if has_room and (waiting <= 0 or (_goes_past(queue) and not _is_capped(queue))):
+    is_capped = _is_capped(queue)
+    goes_first = waiting <= 0 or (_goes_past(queue) and not is_capped)
+    if has_room and goes_first:
         return
-    if not has_room and not _is_capped(queue):
-        is_own = _has_room(demands, queue, lister, lister.unused)
-        is_taken_back = is_own and _has_room(demands, queue, lister, lister.reclaimed)
-        if is_taken_back and waiting <= 0:
-            yield (
-                "Starts after it takes back what others borrow of its queue. See: kubectl gpu"
-                f" queue {line}"
-            )
-            return
+    is_own = not has_room and _has_room(demands, queue, lister, lister.unused)
+    is_taken_back = (
+        is_own and not is_capped and _has_room(demands, queue, lister, lister.reclaimed)
+    )
+    if is_taken_back and goes_first:
+        yield _takes_back(waiting, line)
+        return
+    if not has_room and not is_capped:
         priority = _priority(metadata, parts, lister)
         if _may_preempt(priority, queue, lister, is_own=is_own):
             return
-    line_text = "1 other waits" if waiting == 1 else f"about {_rounded(waiting)} others wait"
+    line_text = _others(waiting, "waits", "wait")
     for where in (f" in ClusterQueue {name}", ""):
         little = f"less is free{where} than it asks for"
-        parts_of_text = [] if has_room else [little]
+        is_short = not has_room and not is_taken_back
+        parts_of_text = [little] if is_short else []
         if waiting > 0:
-            parts_of_text.append(f"{line_text}{where if has_room else ''}")
+            parts_of_text.append(f"{line_text}{'' if is_short else where}")
         text = f"May wait: {', and '.join(parts_of_text)}. See: kubectl gpu queue {line}"
         if len(text) <= LONGEST or not where:
             yield _cut(text)  # the command is worth more than the name that it has, too
             return
+
+
+def _takes_back(waiting: int, line: str) -> str:
+    """Return that something starts within its queue's own quota, which others borrow.
+
+    What waits in the queue lacks more than that, or was created just now and is tried first.
+
+    Args:
+        waiting: how many wait in its ClusterQueue already.
+        line: namespace and name of its LocalQueue.
+    """
+    text = "Starts after it takes back what others borrow of its queue"
+    if waiting > 0:
+        text += f", unless {_others(waiting, 'that waits takes', 'that wait take')} it first"
+    return _cut(f"{text}. See: kubectl gpu queue {line}")
+
+
+def _others(waiting: int, one_does: str, many_do: str) -> str:
+    """Return about how many others wait, with what they do."""
+    return f"1 other {one_does}" if waiting == 1 else f"about {_rounded(waiting)} others {many_do}"
 
 
 def _may_preempt(
@@ -748,7 +770,7 @@ def may_wait_one_by_one(
     for group in queue.spec.resource_groups or ():
         covered = {r: amounts[r] for r in group.covered_resources if amounts.get(r)}
         free = [
-            {r: lister.free(queue.metadata.name, flavor, r) or 0 for r in covered}
+            {r: lister.reclaimed(queue.metadata.name, flavor, r) or 0 for r in covered}
             for flavor in _selected(pod, group, lister)
         ]
         if covered and _at_once(covered, free, is_one_pod=True) < coming:

@@ -122,6 +122,36 @@ def test_that_others_wait_is_told_from_the_status_of_the_queue(system: Installed
         )
 
 
+def test_what_takes_back_its_own_quota_is_not_said_to_wait_for_a_larger_one(
+    system: Installed,
+) -> None:
+    """In a queue where those that fit go past those that do not."""
+    spec: Any = {"preemption": {"reclaimWithinCohort": "Any"}}
+    owner = system.add_team(4, cohortName="lending", **spec)
+    borrower = system.cluster.create_namespace("team")
+    system.add_cluster_queue(borrower, quota=4, flavors=(owner,), cohortName="lending", **spec)
+    system.add_local_queue(borrower, borrower)
+    system.wait_for_queue(borrower)
+    system.create_pod(borrower, "borrows", gpus=8)
+    system.wait_released(borrower, "borrows")
+    larger = made("jobs", 6)
+    larger["metadata"]["name"] = "larger"
+    told(system, owner, "jobs", larger)
+    path = f"{KUEUE}/clusterqueues/{owner}"
+    waiting.until(
+        lambda: system.api.get(path).get("status", {}).get("pendingWorkloads") == 1,
+        what="the status counts who waits",
+    )
+    system.wait_webhook()
+    (text,) = told(system, owner, "jobs", made("jobs", 4))
+    assert text == (
+        "Starts after it takes back what others borrow of its queue, unless 1 other that waits"
+        f" takes it first. See: kubectl gpu queue {owner}/default"
+    )
+    job = f"/apis/batch/v1/namespaces/{owner}/jobs/train"
+    waiting.until(lambda: not system.api.get(job)["spec"]["suspend"], what="it starts")
+
+
 def test_a_queue_that_is_hardly_meant_is_created_with_a_warning(system: Installed) -> None:
     namespace = system.add_team(1)
     system.wait_webhook()

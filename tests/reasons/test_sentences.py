@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.base import causes
-from admission.base.causes import LargestNode
+from admission.base.causes import EndingPods, LargestNode
 from admission.base.conditions import PreemptionReason, Text, WaitReason
 from admission.base.names import FlavorName, PodSetName
 from admission.reasons import kueue, next_steps, reading, sentences
@@ -533,3 +533,51 @@ def test_a_next_step_with_a_namespace_names_what_it_is_about(code: Code) -> None
     """Without a name, ``-n`` leaves out all that is not of the namespace, so also who holds it."""
     place = {"queue": "research", "namespace": "ml", "name": "train"}
     assert not re.search(r"gpu (top|queue|who) -n", next_steps.next_step(code, place))
+
+
+ENDING = EndingPods("nvidia.com/gpu", "a100", 16, 2, "2026-11-30T09:37:46Z")
+UNTIL = "until 2026-11-30 09:37:46 UTC at the latest."
+
+
+@pytest.mark.parametrize(
+    ("ending", "message", "expected"),
+    [
+        (None, "Waits.", "Waits."),
+        (ENDING, "Waits.", f"Waits; 2 pods that are ending hold 16 a100 {UNTIL}"),
+        (
+            ENDING._replace(pods=1, until=""),
+            "Waits.",
+            "Waits; 1 pod that is ending holds 16 a100.",
+        ),
+        (
+            ENDING._replace(resource="cpu", amount=4000),
+            "Waits.",
+            f"Waits; 2 pods that are ending hold 4 cpu of a100 {UNTIL}",
+        ),
+        (
+            ENDING,
+            f"Waits; 1st in queue q; held by {'x' * 120}.",
+            f"Waits; 1st in queue q; 2 pods that are ending hold 16 a100 {UNTIL}",
+        ),
+    ],
+    ids=["none", "GPUs", "one that is overdue", "another resource", "holders make way"],
+)
+def test_who_waits_for_pods_that_end_reads_what_they_hold_and_until_when(
+    ending: EndingPods | None, message: str, expected: str
+) -> None:
+    text = sentences.with_ending(Text("Code", message), ending)
+    assert text.message == expected
+    assert sentences.with_ending(text, ending) == text
+
+
+@pytest.mark.parametrize("ending", [ENDING, ENDING._replace(until=""), None])
+@pytest.mark.parametrize(
+    "why", [causes.Deferred(), causes.PendingPreemption((), 2), causes.Paused()], ids=type
+)
+def test_a_condition_that_tells_of_pods_that_end_is_read_as_one_that_does_not(
+    why: causes.Why, ending: EndingPods | None
+) -> None:
+    text = kueue.text(why, ending)
+    assert reading.ending(text.message) == ending
+    plain = kueue.text(why)
+    assert reading.of_condition(*text) == reading.of_condition(*plain)

@@ -708,18 +708,46 @@ def test_what_may_preempt_is_not_said_to_wait(
     assert warnings(cluster, labels={CLASS: label} if label else {}) == expected
 
 
-def test_others_that_wait_are_told_of_where_others_borrow() -> None:
+TAKES_BACK = "Starts after it takes back what others borrow of its queue"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "strategy", "expected"),
+    [
+        (1, "BestEffortFIFO", f"{TAKES_BACK}, unless 1 other that waits takes it first."),
+        (3, "BestEffortFIFO", f"{TAKES_BACK}, unless about 3 others that wait take it first."),
+        (3, "StrictFIFO", "May wait: about 3 others wait in ClusterQueue gpus."),
+    ],
+    ids=["one larger waits", "several wait", "nobody is passed"],
+)
+def test_what_takes_back_its_own_quota_is_not_said_to_wait_for_what_it_goes_past(
+    waiting: int, strategy: str, expected: str
+) -> None:
     queue = cluster_queue_view(
-        {"a": {GPU: "8"}}, cohortName="all", status=status(4, pending=3),
-        preemption={"reclaimWithinCohort": "Any"},
+        {"a": {GPU: "8"}}, cohortName="all", status=status(4, pending=waiting),
+        preemption={"reclaimWithinCohort": "Any"}, queueingStrategy=strategy,
     )  # fmt: skip
     lender = cluster_queue_view(
         {"a": {GPU: "16"}}, name="lender", cohortName="all", status=status(20)
     )
     cluster = make_world(queue)
     cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
-    (text,) = warnings(cluster)
-    assert text.startswith("May wait: less is free in ClusterQueue gpus than it asks for, and ")
+    assert warnings(cluster) == (f"{expected} See: kubectl gpu queue team-a/default",)
+
+
+def test_quota_that_others_borrow_is_promised_from_no_queue_that_a_guard_holds() -> None:
+    short = {"type": conditions.CAPACITY_SUFFICIENT, "status": "False"}
+    queue = cluster_queue_view(
+        {"a": {GPU: "8"}}, cohortName="all", preemption={"reclaimWithinCohort": "Any"},
+        annotations={names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE},
+        status={**status(4), "conditions": [short]},
+    )  # fmt: skip
+    lender = cluster_queue_view(
+        {"a": {GPU: "16"}}, name="lender", cohortName="all", status=status(20)
+    )
+    cluster = make_world(queue)
+    cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
+    assert warnings(cluster) == MAY_WAIT
 
 
 @pytest.mark.parametrize(

@@ -382,6 +382,26 @@ def test_in_a_strict_queue_the_pods_of_an_update_wait_behind_others(
     assert bool(told_of_update(with_image(old), cluster, old)) is waits
 
 
+@pytest.mark.parametrize(("policy", "waits"), [("Any", False), ("Never", True)])
+def test_the_pods_of_an_update_may_take_back_what_others_borrow(
+    policy: str, *, waits: bool
+) -> None:
+    cluster = queue_with(a=8)
+    queues = {
+        name: cluster_queue_view(
+            {"a": {names.GPU_RESOURCE: "8"}}, name=name, cohortName="all",
+            preemption={"reclaimWithinCohort": policy},
+            status={"flavorsReservation": [
+                {"name": "a", "resources": [{"name": names.GPU_RESOURCE, "total": used}]}
+            ]},
+        )
+        for name, used in (("gpus", "1"), ("borrower", "15"))
+    }  # fmt: skip
+    cluster.cluster_queues = queues
+    old = make_rolling(1)
+    assert bool(told_of_update(with_image(old), cluster, old)) is waits
+
+
 @pytest.mark.parametrize(("cap", "waits"), [(4, True), (5, False)])
 @pytest.mark.parametrize("key", [names.MAX_IN_USE, names.MAX_PER_USER])
 def test_a_cap_stops_a_rolling_update(key: str, cap: int, *, waits: bool) -> None:

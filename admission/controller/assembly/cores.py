@@ -89,7 +89,7 @@ def make(installation: Installation) -> CoreParts:
         WaitingEventRecorder(
             basis.explainer, subject, owners.pods, owners.rollouts, events, clock
         ),
-        subject,
+        subject, running,
     )  # fmt: skip
     effects = EffectRecorder(subject, workloads, installation.accounting, events, clock)
     concerned = ConcernedWorkloads(state, pending_conditions, queue, clock)

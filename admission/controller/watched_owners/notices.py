@@ -175,16 +175,18 @@ class Notices:
         if ends:
             end, last = max(ends, key=lambda pair: pair[0])
             until = _time(end, _since(last))
-        return sentences.waiting(
+        nodes = self.small_nodes(wait)
+        text = sentences.waiting(
             wait.why,
             wait.cluster_queue,
             shortages=wait.shortages,
-            nodes=self.small_nodes(wait),
+            nodes=nodes,
             preempting=len(wait.preempting),
             place=place,
             until=until,
             deployment=deployment,
         )
+        return text if nodes else sentences.with_ending(text, wait.ending)
 
     def small_nodes(self, wait: Wait, reason: str = "") -> tuple[LargestNode, ...]:
         """Return the largest nodes, where a pod of what waits is too big for each of them.

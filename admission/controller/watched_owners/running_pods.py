@@ -14,9 +14,11 @@ import msgspec
 
 from admission.base import clock as clocks
 from admission.base import conditions, metrics, names, patches
+from admission.base.causes import EndingPods
 from admission.base.clock import Clock
 from admission.base.names import (
     ChargeKey,
+    FlavorResource,
     LocalQueueKey,
     OwnerCharge,
     PodCharge,
@@ -168,6 +170,15 @@ class Ledger(Protocol):
         """Return the part of a reservation that is for one pod; None where there is none.
 
         It is the amount of each resource, sorted, in canonical units.
+        """
+        ...
+
+    def held_by_pod(self, key: ChargeKey, pod_set: str) -> Mapping[FlavorResource, int]:
+        """Return what is charged for one pod, by flavor and resource; empty where nothing is.
+
+        Args:
+            key: of its Workload, or that under which it is charged on its own.
+            pod_set: its pod set; empty for the only one.
         """
         ...
 
@@ -1445,6 +1456,33 @@ class RunningPods:
             now=now,
             generation=queue.metadata.generation,
         )
+
+    def ending(self) -> dict[str, dict[FlavorResource, EndingPods]]:
+        """Return what pods hold that are being deleted, by ClusterQueue."""
+        now = clocks.to_wire(self._clock.now())
+        ending: dict[str, dict[FlavorResource, EndingPods]] = {}
+        for uid, queue in self._releasing.by_key.items():
+            tracked = self._pods.get(uid)
+            end = None if tracked is None else tracked.view.metadata.deletion_timestamp
+            if tracked is None or not end:
+                continue
+            until = end if end > now else ""
+            amounts = ending.setdefault(queue, {})
+            for pair, amount in self._held_by(tracked).items():
+                before = amounts.get(pair)
+                amounts[pair] = (
+                    EndingPods(pair.resource, pair.flavor, amount, 1, until)
+                    if before is None
+                    else before.with_pods(amount, 1, until)
+                )
+        return ending
+
+    def _held_by(self, tracked: _Pod) -> Mapping[FlavorResource, int]:
+        """Return what is charged for a pod, on its own or as a part of its reservation."""
+        if self._is_alone(tracked):
+            return self._ledger.held_by_pod(tracked.key, "")
+        current = self._workloads.current(tracked.workload)
+        return self._ledger.held_by_pod(current, tracked.pod_set)
 
     def _told(self, uids: Iterable[str]) -> Iterator[str]:
         pods = [self._pods[uid].view for uid in uids if uid in self._pods]

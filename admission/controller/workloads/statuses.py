@@ -131,7 +131,7 @@ def finish(workload: Workload, reason: str, message: str, now: datetime) -> dict
 def explain(workload: Workload, wait: decisions.Wait, now: datetime) -> dict[str, Any] | None:
     """Return why the Workload has no quota; None where its conditions say so already."""
     generation = workload.metadata.generation
-    reserved = condition_list.not_reserved(kueue.text(wait.why), now, generation)
+    reserved = condition_list.not_reserved(kueue.text(wait.why, wait.ending), now, generation)
     if condition_list.same_but_for_time(
         workload.status.condition(conditions.QUOTA_RESERVED), reserved
     ):
