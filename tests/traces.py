@@ -11,7 +11,7 @@ The store and the clock are those of the tests, so HTTP and threads are not coun
 
 Counted are also the dictionaries, sets and lists below the core in which a running pod stands, by
 itself or by its Workload: a fact is kept once, and each further container has to be kept equal.
-What a `Table` keeps equal by itself, its declared indexes, is counted apart.
+What a `Table` keeps equal by itself, its declared indexes and tallies, is counted apart.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import structlog
 
 import admission
 from admission.base import patches
-from admission.base.tables import Index
+from admission.base.tables import Index, Tally
 from admission.controller import core
 from admission.kube import resources
 from admission.kube.reflector import Upserted
@@ -190,6 +190,9 @@ def containers(core_: object, identities: frozenset[str]) -> Stored:
             if any(
                 _names(key, identities) for group in value.groups() for key in value.keys(group)
             ):
+                indexes.append(path)
+        elif isinstance(value, Tally):
+            if any(_names(group, identities) for group in value.groups()):
                 indexes.append(path)
         elif isinstance(value, dict):
             if any(_names(member, identities) for pair in value.items() for member in pair):

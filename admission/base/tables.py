@@ -5,11 +5,13 @@ when the table is made, so that a lookup costs what it finds and not what there 
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 Group = TypeVar("Group", bound=Hashable)
+Part = TypeVar("Part", bound=Hashable)
 
 
 class Index(Generic[Group, Key]):
@@ -59,12 +61,53 @@ class Index(Generic[Group, Key]):
         self.add(key, after)
 
 
+class Tally(Generic[Group, Part]):
+    """How many values of a table there are, by group and part; the table keeps it up to date."""
+
+    def __init__(self, place_of: Callable[[Any, Any], tuple[Group, Part] | None]) -> None:
+        self.place_of = place_of
+        self._counts: dict[Group, dict[Part, int]] = {}
+
+    def of(self, group: Group) -> Mapping[Part, int]:
+        """Return how many values there are of each part of a group, to read; none of zero."""
+        return self._counts.get(group, _NO_COUNTS)
+
+    def groups(self) -> Iterable[Group]:
+        """Return the groups of which there is a value."""
+        return self._counts
+
+    def __contains__(self, group: object) -> bool:
+        """Return whether there is a value of a group."""
+        return group in self._counts
+
+    def add(self, place: tuple[Group, Part] | None, sign: int) -> None:
+        """Count a value (1), or do not count it any more (-1)."""
+        if place is None:
+            return
+        group, part = place
+        counts = self._counts.get(group)
+        if counts is None:
+            self._counts[group] = {part: sign}
+            return
+        left = counts.get(part, 0) + sign
+        if left:
+            counts[part] = left
+            return
+        del counts[part]
+        if not counts:
+            del self._counts[group]
+
+
+_NO_COUNTS: Final[Mapping[Any, int]] = MappingProxyType({})
+
+
 class Table(Generic[Key, Value]):
     """Values by key, in the order in which the keys came."""
 
     def __init__(self) -> None:
         self._values: dict[Key, Value] = {}
         self._indexes: list[Index[Any, Key]] = []
+        self._tallies: list[Tally[Any, Any]] = []
 
     def index(self, groups_of: Callable[[Key, Value], Iterable[Group]]) -> Index[Group, Key]:
         """Declare an index, before there is any value.
@@ -77,6 +120,20 @@ class Table(Generic[Key, Value]):
         self._indexes.append(index)
         return index
 
+    def tally(
+        self, place_of: Callable[[Key, Value], tuple[Group, Part] | None]
+    ) -> Tally[Group, Part]:
+        """Declare a tally, before there is any value.
+
+        Args:
+            place_of: returns group and part of a value, or None where it is not counted; it
+                depends on key and value only.
+        """
+        assert not self._values, "a tally is declared before there are values"
+        tally: Tally[Group, Part] = Tally(place_of)
+        self._tallies.append(tally)
+        return tally
+
     def put(self, key: Key, value: Value) -> Value | None:
         """Store a value; return the one before, or None."""
         before = self._values.get(key)
@@ -84,10 +141,19 @@ class Table(Generic[Key, Value]):
         if before is None:
             for index in self._indexes:
                 index.add(key, index.groups_of(key, value))
+            for tally in self._tallies:
+                tally.add(tally.place_of(key, value), 1)
             return None
+        for tally in self._tallies:
+            was, now = tally.place_of(key, before), tally.place_of(key, value)
+            if was != now:
+                tally.add(was, -1)
+                tally.add(now, 1)
         for index in self._indexes:
-            left = tuple(dict.fromkeys(index.groups_of(key, before)))
-            joined = tuple(dict.fromkeys(index.groups_of(key, value)))
+            left, joined = index.groups_of(key, before), index.groups_of(key, value)
+            if left == joined:
+                continue
+            left, joined = tuple(dict.fromkeys(left)), tuple(dict.fromkeys(joined))
             if left != joined:
                 stays = set(left).intersection(joined)
                 index.move(
@@ -103,6 +169,8 @@ class Table(Generic[Key, Value]):
         if before is not None:
             for index in self._indexes:
                 index.move(key, dict.fromkeys(index.groups_of(key, before)), ())
+            for tally in self._tallies:
+                tally.add(tally.place_of(key, before), -1)
         return before
 
     @property

@@ -242,7 +242,9 @@ def of_deletions(to: WorkloadTakers) -> RouteTable[WorkloadDeletion]:
             Route("quota", free),
             # What the Workload held is free before its pods are charged on their own; else both
             # would be charged for a while.
-            Route("running pods", to.running.recount, of=("first",), after=("quota",)),
+            Route(
+                "running pods", to.running.workload_gone, of=("first", "before"), after=("quota",)
+            ),
             Route("claims", to.claims.on_workload_delete, of=("key",)),
             Route("Workload", to.queue.add, of=("key",)),
             Route("first slice", to.queue.add, of=("first",)),

@@ -176,7 +176,7 @@ class Surroundings:
             self._fitting.are_nodes_known, flavors = True, self._configuration.flavors
         for flavor in sorted(flavors):
             self._statuses.mark_flavor(flavor)
-        told_otherwise = (self._inventory, self._prices, self._running)
+        told_otherwise = (self._inventory, self._prices, self._running.releasing)
         for name in sorted({name for source in told_otherwise for name in source.take_reworded()}):
             self._statuses.mark(api_requests.QueueKey(resources.CLUSTER_QUEUES.kind, "", name))
 

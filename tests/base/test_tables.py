@@ -1,5 +1,7 @@
 """An index of a table says what a walk over the whole table would say."""
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +29,25 @@ def test_an_index_has_what_a_walk_over_all_values_finds(
             assert set(index.keys(group)) == found
             assert (group in index) == bool(found)
         assert len(index) == len({group for key in table for group in table[key]})
+
+
+@given(_STEPS)
+def test_a_tally_has_what_a_count_of_all_values_finds(
+    steps: list[tuple[str, tuple[int, ...] | None]],
+) -> None:
+    table: Table[str, tuple[int, ...]] = Table()
+    tally = table.tally(lambda _, value: (value[0], len(value)) if value else None)
+    for key, value in steps:
+        if value is None:
+            table.pop(key)
+        else:
+            table.put(key, value)
+        counted = [(table[key][0], len(table[key])) for key in table if table[key]]
+        for group in range(4):
+            expected = Counter(part for of, part in counted if of == group)
+            assert dict(tally.of(group)) == dict(expected)
+            assert (group in tally) == bool(expected)
+        assert set(tally.groups()) == {group for group, _ in counted}
 
 
 def test_a_key_that_stays_in_a_group_keeps_its_place_there() -> None:

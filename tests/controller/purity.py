@@ -20,7 +20,7 @@ _EVERY = 97
 _MEMOIZED = {
     "GroupIndex": {"_groups", "_made_of", "_owners"},
     "ServingGroups": {"_groups", "_keys"},
-    "_WorkloadPods": {"tellings"},
+    "RunningPods": {"_tellings"},
 }
 """What follows from the rest, and is kept until that changes: attributes by class."""
 _PLAIN = (str, bytes, int, float, bool, type(None))

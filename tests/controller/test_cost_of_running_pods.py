@@ -18,7 +18,7 @@ from admission.controller.plans import PlanDraft
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.kube import resources
 from admission.objects import views
-from admission.objects.workload import Workload
+from admission.objects.workload import PodSet, PodTemplate, Workload, WorkloadSpec
 from tests.clocks import FakeClock
 
 PODS = 80
@@ -68,7 +68,7 @@ class Running:
         self.has_queue = True
         ledger, configuration, inventory = MagicMock(), MagicMock(), MagicMock()
         self.ledger = ledger
-        workloads = MagicMock()
+        self.workloads = workloads = MagicMock()
         ledger.charged_pods.side_effect = lambda *_: self.covered
         ledger.share.return_value = None
         ledger.pod_left.return_value = ()
@@ -196,6 +196,37 @@ def test_pods_that_are_seen_before_any_workload_are_charged_once_workloads_were_
     assert running.calls == 0
     running.pods.workloads_listed()
     assert len(running.uids()) == running.calls == 3
+
+
+def test_a_pod_that_asks_for_more_than_was_admitted_is_compared_with_each_reservation() -> None:
+    running = Running(covered=2)
+    plain, larger = pod(0), pod(1)
+    containers = [views.Container(name=name) for name in ("c", "sidecar")]
+    larger = msgspec.structs.replace(
+        larger, spec=msgspec.structs.replace(larger.spec, containers=tuple(containers))
+    )
+    admitted = PodSet(name="main", count=2, template=PodTemplate(spec=plain.spec))
+    workload = Workload(spec=WorkloadSpec(pod_sets=(admitted,)))
+    beyond = running.ledger.charge_beyond
+
+    def hold(share: tuple[tuple[str, int], ...] | None) -> list[PodCharge]:
+        """Let their Workload hold so much for each pod; return which pods are compared."""
+        beyond.reset_mock()
+        running.ledger.share.return_value = share
+        running.workloads.get.return_value = None if share is None else workload
+        running.pods.recount(WORKLOAD)
+        return [call.args[0] for call in beyond.call_args_list]
+
+    running.see(plain)
+    running.see(larger)
+    assert hold((("cpu", 1),)) == [PodCharge("ml", "p1")]
+    assert hold((("cpu", 1),)) == []
+    assert hold((("cpu", 2),)) == [PodCharge("ml", "p1")]
+    running.lose(larger)
+    assert hold((("cpu", 3),)) == []
+    assert hold(None) == []
+    running.see(larger)
+    assert hold((("cpu", 3),)) == [PodCharge("ml", "p1")]
 
 
 def test_a_pod_is_charged_once_its_queue_is_there() -> None:

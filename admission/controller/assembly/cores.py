@@ -80,7 +80,7 @@ def make(installation: Installation) -> CoreParts:
     interval = installation.settings.gpu.controller.status_interval.total_seconds()
     statuses = QueueStatuses(
         state, configuration, flow, clock, interval, installation.accounting,
-        (quota.inventory.condition, quota.prices.condition, running.condition,
+        (quota.inventory.condition, quota.prices.condition, running.releasing.condition,
          SurgeCondition(state).condition),
         quota.fitting.largest_nodes,
     )  # fmt: skip

@@ -1,6 +1,5 @@
 """Pods of owners that were admitted as a whole: how many are there, scheduled and ready."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -9,6 +8,7 @@ from admission.base import clock, names
 from admission.base.causes import MemberCounts
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
+from admission.base.tables import Table
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
@@ -42,43 +42,54 @@ class _Member(NamedTuple):
     why: str
 
 
-class _Group:
-    """The pods of one Workload, and their counts, which are updated with each change."""
+class _Changes:
+    """When pods of one Workload changed; changes without a pause are one series.
+
+    Attributes:
+        changed_at: when one came, changed or went last.
+        changing_since: when the series began.
+    """
+
+    __slots__ = ("changed_at", "changing_since")
 
     def __init__(self, now: datetime) -> None:
-        """Prepare a group without pods."""
+        """Begin a series."""
         self.changed_at = now
         self.changing_since = now
-        self.pods: dict[str, _Member] = {}
-        self.created = self.scheduled = self.ready = 0
-        self.reasons: Counter[str] = Counter()
-        self.nodes: Counter[str] = Counter()
 
     def changed(self, now: datetime) -> None:
-        """Take that a pod has come, gone or changed; changes without a pause are one series."""
+        """Take that a pod has come, gone or changed."""
         if now - self.changed_at > _PAUSE:
             self.changing_since = now
         self.changed_at = now
 
-    def put(self, uid: str, member: _Member | None) -> None:
-        """Take a pod as it is now; None for one that is gone."""
-        pod_before = self.pods.pop(uid, None)
-        if pod_before is not None:
-            self._count(pod_before, -1)
-        if member is not None:
-            self.pods[uid] = member
-            self._count(member, 1)
 
-    def _count(self, member: _Member, difference: int) -> None:
-        if member.is_over:
-            return
-        self.created += difference
-        self.scheduled += difference * bool(member.node)
-        self.ready += difference * member.is_ready
-        for counter, text in ((self.reasons, member.why), (self.nodes, member.node)):
-            counter[text] += difference
-            if not text or not counter[text]:
-                del counter[text]
+class _MemberStore(Table[str, _Member]):
+    """What pods say of themselves, by UID.
+
+    Attributes:
+        of_workload: by the Workload that they were admitted with.
+        states: how many of a Workload are not over, by whether each has a node and is ready.
+        nodes: those of a Workload by node.
+        reasons: those of a Workload by why no node was found.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_workload = self.index(lambda _, member: (member.of,))
+        self.states = self.tally(
+            lambda _, member: (
+                None if member.is_over else (member.of, (bool(member.node), member.is_ready))
+            )
+        )
+        self.nodes = self.tally(
+            lambda _, member: (
+                None if member.is_over or not member.node else (member.of, member.node)
+            )
+        )
+        self.reasons = self.tally(
+            lambda _, member: None if member.is_over or not member.why else (member.of, member.why)
+        )
 
 
 class Members:
@@ -103,41 +114,36 @@ class Members:
         self._clock = clock
         self._is_lost = is_lost
         self._look_at = look_at
-        self._of: dict[str, WorkloadKey] = {}
-        self._groups: dict[WorkloadKey, _Group] = {}
+        self._pods = _MemberStore()
+        self._changes: dict[WorkloadKey, _Changes] = {}
         self._emptied: dict[WorkloadKey, datetime] = {}
         """When the last pod of a Workload went, in the order of time; at least for a minute."""
 
     def on_update(self, pod: views.Pod) -> None:
         """Take a pod as it is now."""
         uid, member = pod.metadata.uid, _member(pod)
-        key_before = self._of.get(uid)
-        if key_before is not None and (member is None or member.of != key_before):
+        before = self._pods.get(uid)
+        if before is not None and (member is None or member.of != before.of):
             self.on_delete(uid)
-        if member is None:
+        if member is None or before == member:
             return
-        group = self._groups.get(member.of)
-        if group is None:
-            group = self._groups[member.of] = _Group(self._clock.now())
+        if member.of not in self._changes:
+            self._changes[member.of] = _Changes(self._clock.now())
             self._emptied.pop(member.of, None)
-        if group.pods.get(uid) != member:
-            self._of[uid] = member.of
-            group.put(uid, member)
-            self._changed(member.of, group)
+        self._pods.put(uid, member)
+        self._changed(member.of)
 
     def on_delete(self, uid: str) -> None:
         """Take the news that a pod is gone."""
-        key = self._of.pop(uid, None)
-        if key is None:
+        member = self._pods.pop(uid)
+        if member is None:
             return
-        group = self._groups[key]
-        group.put(uid, None)
-        if group.pods:
-            self._changed(key, group)
+        if member.of in self._pods.of_workload:
+            self._changed(member.of)
         else:
-            del self._groups[key]
-            self._note_empty(key)
-            self._look_at((key,))
+            del self._changes[member.of]
+            self._note_empty(member.of)
+            self._look_at((member.of,))
 
     def _note_empty(self, key: WorkloadKey) -> None:
         """Remember since when a Workload has no pods, for as long as that can matter."""
@@ -147,8 +153,8 @@ class Members:
         while now - self._emptied[oldest := next(iter(self._emptied))] > _REMEMBERED:
             del self._emptied[oldest]
 
-    def _changed(self, key: WorkloadKey, group: _Group) -> None:
-        group.changed(self._clock.now())
+    def _changed(self, key: WorkloadKey) -> None:
+        self._changes[key].changed(self._clock.now())
         self._look_at((key,))
 
     def counts_of_pod(self, workload: Workload, pod: views.Pod) -> MemberCounts | None:
@@ -160,9 +166,15 @@ class Members:
         member = _as_member(pod, workload.key())
         if is_leaving or pod_owner.is_gated(pod) or not (member.node or member.why):
             return None
-        group = _Group(self._clock.now())
-        group.put(pod.metadata.uid, member)
-        return self._counted(1, group)
+        is_lost = bool(member.node) and not member.is_ready and self._is_lost(member.node)
+        return MemberCounts(
+            asked=1,
+            created=1,
+            scheduled=int(bool(member.node)),
+            ready=int(member.is_ready),
+            why=member.why,
+            lost_nodes=(member.node,) if is_lost else (),
+        )
 
     def changed_at(self, key: WorkloadKey, pod: views.Pod | None = None) -> datetime | None:
         """Return when a pod of a Workload last came, changed or went; None if it is not known.
@@ -182,32 +194,28 @@ class Members:
             at = next((condition.last_transition_time for condition in scheduled), None)
             return clock.from_wire(at) if at else None
         first = self._first(key)
-        group = self._groups.get(first)
-        return self._emptied.get(first) if group is None else group.changed_at
+        changes = self._changes.get(first)
+        return self._emptied.get(first) if changes is None else changes.changed_at
 
     def changing_since(self, key: WorkloadKey) -> datetime | None:
         """Return since when the pods of a Workload change without a pause, or did so last."""
-        group = self._groups.get(self._first(key))
-        return None if group is None else group.changing_since
+        changes = self._changes.get(self._first(key))
+        return None if changes is None else changes.changing_since
 
     def counts(self, workload: Workload) -> MemberCounts:
         """Return the counts of a Workload's pods, and why the others do not run."""
-        return self._counted(_asked(workload), self._groups.get(self._first(workload.key())))
-
-    def _counted(self, requested: int, group: _Group | None) -> MemberCounts:
-        if group is None:
-            return MemberCounts(asked=requested, created=0, scheduled=0, ready=0)
-        lost: list[str] = []
-        if group.ready < requested:
-            lost = sorted(filter(self._is_lost, group.nodes))
-        reasons = group.reasons
+        requested, key = _asked(workload), self._first(workload.key())
+        states = self._pods.states.of(key).items()
+        ready = sum(count for (_, is_ready), count in states if is_ready)
+        reasons = self._pods.reasons.of(key)
+        lost = filter(self._is_lost, self._pods.nodes.of(key)) if ready < requested else ()
         return MemberCounts(
             asked=requested,
-            created=group.created,
-            scheduled=group.scheduled,
-            ready=group.ready,
+            created=sum(count for _, count in states),
+            scheduled=sum(count for (has_node, _), count in states if has_node),
+            ready=ready,
             why=min(reasons, key=lambda text: (-reasons[text], text), default=""),
-            lost_nodes=tuple(lost),
+            lost_nodes=tuple(sorted(lost)),
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from admission.base import clock as clocks
-from admission.base import conditions, metrics, names, patches
+from admission.base import names, patches
 from admission.base.causes import EndingPods
 from admission.base.clock import Clock
 from admission.base.names import (
@@ -35,8 +35,11 @@ from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import orphans, owner_requests
 from admission.controller.watched_owners.coverage import Coverage
 from admission.controller.watched_owners.domain_tellings import OwnerTellings
+from admission.controller.watched_owners.elastic_waiters import ElasticWaiters
 from admission.controller.watched_owners.members import Members
 from admission.controller.watched_owners.orphans import Origin
+from admission.controller.watched_owners.releasing import ReleasingPods
+from admission.controller.watched_owners.running_store import RunningPod, RunningPodStore
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import (
@@ -48,8 +51,7 @@ from admission.controller.writing.api_requests import (
 from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import condition_list, views
-from admission.objects.cluster_queue import ClusterQueue
+from admission.objects import views
 from admission.objects.workload import (
     PodSet,
     PodTemplate,
@@ -60,7 +62,6 @@ from admission.objects.workload import (
 )
 from admission.owners import pod as pod_owner
 from admission.owners import topology_domains
-from admission.reasons import added_conditions
 from admission.scheduling.decisions import Admit
 from admission.scheduling.topology.domains import ToldPods
 
@@ -76,9 +77,6 @@ _MARKS: Final = (
 )
 _AGAIN: Final = timedelta(minutes=1)
 """Between two looks at a pod that lost its label and did not get it back."""
-_NAMED: Final = 3
-"""Pods that a condition names."""
-
 
 _Queue = LocalQueueKey | str
 """A LocalQueue, or the name of a ClusterQueue."""
@@ -244,30 +242,6 @@ class Ledger(Protocol):
         ...
 
 
-class _Pod(NamedTuple):
-    """A pod that runs.
-
-    Attributes:
-        view: the pod.
-        workload: the Workload that let it start.
-        resource: the resource with which it is watched.
-    """
-
-    view: views.Pod
-    workload: WorkloadKey
-    resource: Resource
-
-    @property
-    def key(self) -> PodCharge:
-        """Return the key under which the pod is charged on its own."""
-        return PodCharge(self.view.metadata.namespace, self.view.metadata.name)
-
-    @property
-    def pod_set(self) -> str:
-        """Return the name of the pod set; empty where it cannot be a label."""
-        return self.view.metadata.label(names.PODSET_LABEL)
-
-
 @dataclass(slots=True)
 class _Doubt:
     """A pod that a watch by label does not show any more, though nobody has deleted it.
@@ -283,60 +257,67 @@ class _Doubt:
     due: datetime | None = None
 
 
-class _PodSetPods:
-    """The running pods of a pod set.
+class _PodSetFacts:
+    """What is remembered of the running pods of a pod set, where its reservation is not all.
 
     Attributes:
-        uids: of the pods, in the order in which they came.
         coverage: which of them the reservation covers; None where it always covered all.
         basis: what else decides what is charged for pods on their own, as last charged.
         uncharged: those beyond the reservation that no queue could be charged for.
-        share: the part of one pod in the reservation, as last compared.
+        share: the part of one pod in the reservation, as all of them were last compared with.
+        has_others: whether a pod asks for something else than was admitted, or was not compared.
         within: the share, and a pod that asks for no more than that; None where none was compared.
     """
 
-    __slots__ = ("basis", "coverage", "share", "uids", "uncharged", "within")
+    __slots__ = ("basis", "coverage", "has_others", "share", "uncharged", "within")
 
     def __init__(self) -> None:
-        self.uids: dict[str, None] = {}
         self.coverage: Coverage | None = None
         self.basis: tuple[Origin | None, bool] | None = None
         self.uncharged: dict[str, None] = {}
         self.share: Share | None = None
+        self.has_others = True
         self.within: tuple[Share, views.PodSpec] | None = None
 
+    def remove(self, uid: str) -> None:
+        """Forget a pod."""
+        self.uncharged.pop(uid, None)
+        if self.coverage is not None:
+            self.coverage.remove(uid)
 
-class _WorkloadPods:
-    """What is known of a Workload while pods run that it released.
+    def has_within(self, share: Share | None, spec: views.PodSpec) -> bool:
+        """Return whether a pod was seen that asks for the same, and for no more than its part."""
+        within = self.within
+        return within is not None and within[0] == share and _asks_alike(within[1], spec)
+
+    def is_needed(self) -> bool:
+        """Return whether it says more than that each pod is as it was admitted."""
+        is_unknown = self.share is None or self.has_others
+        return self.coverage is not None or bool(self.uncharged) or is_unknown
+
+
+class _WorkloadFacts:
+    """What is remembered of a Workload while pods run that it released, if there is anything.
 
     Attributes:
-        pod_sets: the pods, by the name of their pod set.
-        tellings: which pod is told its domain next; None where no pod has waited for that.
+        pod_sets: by the name of the pod set; missing where each pod is as it was admitted.
         origin: what the Workload said of its pods, which may run longer than it is there.
         awaiting: keys to look at when fewer of the pods run.
     """
 
-    __slots__ = ("awaiting", "origin", "pod_sets", "tellings")
+    __slots__ = ("awaiting", "origin", "pod_sets")
 
     def __init__(self) -> None:
-        self.pod_sets: dict[str, _PodSetPods] = {}
-        self.tellings: OwnerTellings | None = None
+        self.pod_sets: dict[str, _PodSetFacts] = {}
         self.origin: Origin | None = None
         self.awaiting: dict[WorkloadKey, None] = {}
 
-    def add(self, pod_set: str, uid: str) -> None:
-        """Add a pod."""
-        self.pod_sets.setdefault(pod_set, _PodSetPods()).uids[uid] = None
-
-    def remove(self, pod_set: str, uid: str) -> None:
-        """Remove a pod, and what is known of its pod set with the last one."""
-        pods = self.pod_sets[pod_set]
-        del pods.uids[uid]
-        pods.uncharged.pop(uid, None)
-        if pods.coverage is not None:
-            pods.coverage.remove(uid)
-        if not pods.uids:
-            del self.pod_sets[pod_set]
+    def of(self, pod_set: str) -> _PodSetFacts:
+        """Return what is remembered of a pod set; nothing yet for a new one."""
+        facts = self.pod_sets.get(pod_set)
+        if facts is None:
+            facts = self.pod_sets[pod_set] = _PodSetFacts()
+        return facts
 
     def take_awaiting(self) -> tuple[WorkloadKey, ...]:
         """Return the keys to look at, and forget them."""
@@ -368,12 +349,37 @@ class _OwnCharge(NamedTuple):
     is_rest: bool
 
 
+class _Besides(Table[str, _Beside]):
+    """Pods that no queue is charged for, or that are or were charged by themselves, by UID.
+
+    Attributes:
+        of_queue: by each queue that decides what they are charged to.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_queue = self.index(_queues_of_pod)
+
+
+class _OwnersLetGo(Table[WorkloadKey, Workload]):
+    """What owners ask for that were let go as a whole, by the key of their Workload.
+
+    Attributes:
+        of_queue: by each queue that decides what they are charged to.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_queue = self.index(_queues_of_owner)
+
+
 class RunningPods:
     """Pods that were released and have not ended, by the Workload that let them start.
 
     Attributes:
         informers: who takes what is watched, by resource.
         members: how many pods there are of owners that were let go as a whole.
+        releasing: pods that hold quota though they were stopped, or their Workload has ended.
     """
 
     def __init__(
@@ -410,37 +416,26 @@ class RunningPods:
         self._queue = queue
         self._settings = settings
         self._look_at = look_at
-        self._pods: Table[str, _Pod] = Table()
-        """Pods that run, by UID."""
-        self._on_node = self._pods.index(_node_of)
-        self._of: dict[WorkloadKey, _WorkloadPods] = {}
-        """The same by Workload; pods name the first one of their owner."""
-        self._gated: Table[str, views.Pod] = Table()
-        """Pods of elastic owners that wait to be released, by UID."""
-        self._gated_of = self._gated.index(_workloads_of_gated)
-        self._left_waiting: Table[WorkloadKey, views.Pod] = Table()
-        """Such pods that their owner has left, by the key of a Workload of their own."""
-        self._owners: Table[WorkloadKey, Workload] = Table()
-        """What owners ask for that were let go as a whole, by the key of their Workload."""
-        self._owners_of = self._owners.index(_queues_of_owner)
+        self._pods = RunningPodStore()
+        self._facts: dict[WorkloadKey, _WorkloadFacts] = {}
+        """What is remembered of Workloads of which pods run; most need nothing."""
+        self._tellings: dict[WorkloadKey, OwnerTellings] = {}
+        """Which pod is told its domain next, of Workloads of which pods waited for that."""
+        self._waiters = ElasticWaiters()
+        self._owners = _OwnersLetGo()
         self._short: set[WorkloadKey] = set()
         """Those of them that are charged on their own for pods that are not there yet."""
         self._charges: dict[PodCharge, _OwnCharge] = {}
         """Pods that are charged by themselves, by the key of the charge."""
         self._replaced: dict[PodCharge, dict[str, None]] = {}
         """Pods whose charge that of another one of the same name replaced, by key."""
-        self._besides: Table[str, _Beside] = Table()
-        """Pods that no queue is charged for, or that are or were charged by themselves, by UID."""
-        self._besides_of = self._besides.index(_queues_of_pod)
+        self._besides = _Besides()
         self._doubts: dict[str, _Doubt] = {}
-        self._releasing: Table[str, str] = Table()
-        """ClusterQueues of pods that hold what nobody else gets yet, by UID."""
-        self._releasing_in = self._releasing.index(lambda _, queue: (queue,))
-        self._reworded: set[str] = set()
         self._are_workloads_listed = False
         self._uncounted: dict[WorkloadKey, None] = {}
         """Keys of pods that came before their Workload and were not counted with it since, while
         Workloads are not listed."""
+        self.releasing = ReleasingPods(self._view_of)
         self.members = Members(clock, inventory.lost_nodes.is_lost, look_at, workloads.first)
         self.informers: dict[Resource, Informer[views.Pod]] = {
             resources.RELEASED_PODS: Informer("Pod", self._see_of_owner, self._lose_of_owner)
@@ -458,7 +453,7 @@ class RunningPods:
             self._forget(uid)
             return
         before = earlier = self._pods.get(uid)
-        tracked = _Pod(pod, _workload_of(pod), resource)
+        tracked = RunningPod(pod, _workload_of(pod), resource)
         if earlier is not None and (earlier.workload, earlier.pod_set) != (
             tracked.workload,
             tracked.pod_set,
@@ -466,7 +461,6 @@ class RunningPods:
             self._forget(uid)
             earlier = None
         self._pods.put(uid, tracked)
-        self._of.setdefault(tracked.workload, _WorkloadPods()).add(tracked.pod_set, uid)
         if earlier is None or _differs(earlier.view, pod):
             self._note_left(tracked)
             self._note_releasing(tracked)
@@ -480,6 +474,7 @@ class RunningPods:
         asks_anew = earlier is None or not _asks_alike(earlier.view.spec, pod.spec)
         if doubt is None and self._may_come(tracked.workload):
             self._uncounted[tracked.workload] = None
+            self._facts_of(tracked.workload).of(tracked.pod_set)  # it is compared later
         elif is_counted_anew or asks_anew or doubt is not None:
             self._recount(tracked.workload, tracked.pod_set, (uid,))
             self._recount_owner(tracked.workload)
@@ -513,8 +508,8 @@ class RunningPods:
         if tracked is not None and tracked.resource is not resource and not for_good:
             return False
         self.members.on_delete(uid)
-        self._gated.pop(uid)
-        self._forget_left(pod_owner.KIND.key_of(gone), uid)
+        self._waiters.drop(uid)
+        self._waiters.drop_left(pod_owner.KIND.key_of(gone), uid)
         if tracked is None:
             return True
         view = tracked.view
@@ -527,7 +522,7 @@ class RunningPods:
             self._doubt(tracked, view)
         return True
 
-    def _note_left(self, tracked: _Pod) -> None:
+    def _note_left(self, tracked: RunningPod) -> None:
         """Have a Workload looked at of which a pod may have left a node."""
         key = self._workloads.current(tracked.workload)
         keys = tuple(self._ledger.pod_left(key)) if tracked.view.spec.node_name else ()
@@ -541,20 +536,16 @@ class RunningPods:
         waits = waits and not _is_single(pod) and not pod_owner.is_terminal(pod)
         is_left = orphans.is_left(pod)
         if waits and not is_left:
-            self._gated.put(uid, pod)
-            self._look_at((self._workloads.current(_workload_of(pod)),))
+            first = _workload_of(pod)
+            self._waiters.put(pod, first)
+            self._look_at((self._workloads.current(first),))
         else:
-            self._gated.pop(uid)
+            self._waiters.drop(uid)
         if waits and is_left:
-            self._left_waiting.put(key, pod)
+            self._waiters.put_left(key, pod)
             self._look_at((key,))
         else:
-            self._forget_left(key, uid)
-
-    def _forget_left(self, key: WorkloadKey, uid: str) -> None:
-        pod = self._left_waiting.get(key)
-        if pod is not None and pod.metadata.uid == uid:
-            self._left_waiting.pop(key)
+            self._waiters.drop_left(key, uid)
 
     def to_release(self, first: WorkloadKey) -> views.Pod | None:
         """Return the oldest pod of an elastic owner that waits and for which there is quota.
@@ -564,7 +555,7 @@ class RunningPods:
         Args:
             first: key of the owner's first Workload.
         """
-        gated = [self._gated[uid] for uid in self._gated_of.keys(first)]
+        gated = self._waiters.of(first)
         pod_sets = {pod.metadata.label(names.PODSET_LABEL) for pod in gated}
         with_quota = {
             pod_set
@@ -583,23 +574,22 @@ class RunningPods:
             first: key of the owner's first Workload.
             workload: the Workload that stands for the owner; it is admitted.
         """
-        running = self._of.get(first)
-        if running is None:
+        if first not in self._pods.pod_sets:
             return None
         if not has_domains(workload):
-            running.tellings = None
+            self._tellings.pop(first, None)
             return None
         metadata = workload.metadata
-        tellings = running.tellings
+        tellings = self._tellings.get(first)
         version = metadata.uid, metadata.resource_version
         if tellings is None or tellings.version != version:
-            tellings = running.tellings = OwnerTellings(version, workload, tellings)
-            for pod_set, pods in running.pod_sets.items():
+            tellings = self._tellings[first] = OwnerTellings(version, workload, tellings)
+            for pod_set, uids in self._uids_by_pod_set(first):
                 telling, is_new = tellings.of(pod_set)
                 if telling is not None and is_new:
-                    for uid in pods.uids:
+                    for uid in uids:
                         self._see_domain(telling, self._pods[uid].view)
-        chosen = (tellings.next_of(pod_set) for pod_set in sorted(running.pod_sets))
+        chosen = (tellings.next_of(pod_set) for pod_set in sorted(self._pods.pod_sets.of(first)))
         return next(filter(None, chosen), None)
 
     def stray(self, first: WorkloadKey) -> views.Pod | None:
@@ -608,8 +598,7 @@ class RunningPods:
         Args:
             first: key of the owner's first Workload.
         """
-        running = self._of.get(first)
-        tellings = None if running is None else running.tellings
+        tellings = self._tellings.get(first)
         for uid in () if tellings is None else tellings.strays():
             pod = self._pods[uid].view
             if not pod.spec.node_name and not pod.metadata.deletion_timestamp:
@@ -626,7 +615,7 @@ class RunningPods:
     def goes_on(self, key: WorkloadKey, node: str) -> bool:
         """Return whether a pod of a Workload runs on a node, and is not being deleted."""
         first = self._workloads.first(key)
-        pods = (self._pods[uid] for uid in self._on_node.keys(node))
+        pods = (self._pods[uid] for uid in self._pods.on_node.keys(node))
         return any(
             tracked.workload == first and not tracked.view.metadata.deletion_timestamp
             for tracked in pods
@@ -672,9 +661,9 @@ class RunningPods:
         selectors = (self._pods[uid].view.spec.node_selector or {} for uid in uids)
         return where.for_pod(pod, (*selectors, *placed))
 
-    def _tell(self, tracked: _Pod) -> None:
+    def _tell(self, tracked: RunningPod) -> None:
         """Have a pod that waits for its domain be told it, or count one that holds one."""
-        tellings = self._of[tracked.workload].tellings
+        tellings = self._tellings.get(tracked.workload)
         telling = None if tellings is None else tellings.of(tracked.pod_set)[0]
         if telling is not None:
             self._see_domain(telling, tracked.view)
@@ -695,7 +684,9 @@ class RunningPods:
         """Return the number of pods of a pod set that the Workload of a key is charged for now."""
         return self._ledger.charged_pods(self._workloads.current(key), pod_set)
 
-    def _doubt(self, tracked: _Pod, was: views.Pod, answered: views.Pod | None = None) -> None:
+    def _doubt(
+        self, tracked: RunningPod, was: views.Pod, answered: views.Pod | None = None
+    ) -> None:
         """Have a pod read, or labelled as it was, that its watch does not show any more."""
         uid = tracked.view.metadata.uid
         self._doubts[uid] = _Doubt(was, answered)
@@ -768,11 +759,10 @@ class RunningPods:
         if workload is None:
             return
         is_charged, now = self._charged(key, "") > 0, self._clock.now()
-        running = None if is_charged else self._of.get(key)
-        counts = {} if running is None else {
-            name: self._count_left(key, name, pods, now)
-            for name, pods in running.pod_sets.items()
-        }  # fmt: skip
+        counts = {
+            name: self._count_left(key, name, now)
+            for name in (() if is_charged else tuple(self._pods.pod_sets.of(key)))
+        }
         missing = [
             msgspec.structs.replace(pod_set, count=pod_set.count - counts.get(pod_set.name, 0))
             for pod_set in workload.spec.pod_sets or ()
@@ -790,30 +780,32 @@ class RunningPods:
         charged = msgspec.structs.replace(workload, metadata=metadata, spec=spec)
         self._ledger.charge(_owner_key(key), charged, queue, {}, ends=False)
 
-    def _count_left(self, key: WorkloadKey, pod_set: str, pods: _PodSetPods, now: datetime) -> int:
+    def _count_left(self, key: WorkloadKey, pod_set: str, now: datetime) -> int:
         """Return the number of pods of a pod set that have not ended."""
-        if pods.coverage is None:
-            return sum(not self._has_ended(self._pods[uid].view, now) for uid in pods.uids)
-        if pods.coverage.is_due(now):
+        facts = self._pod_set_facts(key, pod_set)
+        if facts is None or facts.coverage is None:
+            uids = self._uids(key, pod_set)
+            return sum(not self._has_ended(self._pods[uid].view, now) for uid in uids)
+        if facts.coverage.is_due(now):
             self._recount(key, pod_set)
-        return len(pods.coverage)
+        return len(facts.coverage)
 
     def node_changed(self, name: str) -> None:
         """Take the news that it may have changed whether pods on a node can run."""
         changed: dict[WorkloadKey, dict[str, list[str]]] = {}
-        for uid in self._on_node.keys(name):
+        for uid in self._pods.on_node.keys(name):
             tracked = self._pods[uid]
             changed.setdefault(tracked.workload, {}).setdefault(tracked.pod_set, []).append(uid)
         for key, pod_sets in changed.items():
             for pod_set, uids in pod_sets.items():
                 self._recount(key, pod_set, uids)
             self._recount_owner(key)
-            self._look_at((key, *self._of[key].take_awaiting()))
+            self._look_at((key, *self._take_awaiting(key)))
 
     def configuration_changed(self, resource: Resource, view: views.Object) -> None:
         """Count pods again that are charged besides Workloads: a queue or flavor has changed."""
         queues = tuple(self._queues_concerned(resource, view))
-        uids = dict.fromkeys(uid for queue in queues for uid in self._besides_of.keys(queue))
+        uids = dict.fromkeys(uid for queue in queues for uid in self._besides.of_queue.keys(queue))
         for uid in uids:
             if self._is_stray(uid):
                 self._place(self._besides[uid].pod)
@@ -829,7 +821,9 @@ class RunningPods:
                 self._besides.pop(uid)
         for key in keys:
             self._recount_all(key, is_priced_anew=True)
-        for key in dict.fromkeys(key for queue in queues for key in self._owners_of.keys(queue)):
+        for key in dict.fromkeys(
+            key for queue in queues for key in self._owners.of_queue.keys(queue)
+        ):
             self._recount_owner(key)
 
     def _queues_concerned(self, resource: Resource, view: views.Object) -> Iterator[_Queue]:
@@ -853,20 +847,51 @@ class RunningPods:
         tracked = self._pods.pop(uid)
         if tracked is None:
             return
-        running = self._of[tracked.workload]
-        running.remove(tracked.pod_set, uid)
-        if not running.pod_sets:
-            del self._of[tracked.workload]
+        key = tracked.workload
+        is_last = key not in self._pods.pod_sets
+        awaiting = self._take_awaiting(key)
+        self._forget_facts(tracked, uid)
         self._note_left(tracked)
         self._stop_charging(tracked)
         self._stop_rest(tracked)
-        self._set_releasing(uid, None)
-        self._recount(tracked.workload, tracked.pod_set)
-        self._recount_owner(tracked.workload)
-        self._look_at(running.take_awaiting())
-        is_last, tellings = not running.pod_sets, running.tellings
+        self.releasing.set(uid, None)
+        self._recount(key, tracked.pod_set)
+        self._recount_owner(key)
+        self._look_at(awaiting)
+        tellings = self._tellings.pop(key, None) if is_last else self._tellings.get(key)
         if not is_last and tellings is not None and tellings.lose(tracked.pod_set, uid):
-            self._look_at((self._workloads.current(tracked.workload),))  # a domain may be free
+            self._look_at((self._workloads.current(key),))  # a domain may be free
+
+    def _forget_facts(self, tracked: RunningPod, uid: str) -> None:
+        """Forget what is remembered of a pod that is gone, and of its pod set with the last."""
+        facts = self._facts.get(tracked.workload)
+        if facts is None:
+            return
+        left = self._pods.pod_sets.of(tracked.workload)
+        of_pod_set = facts.pod_sets.get(tracked.pod_set)
+        if of_pod_set is not None:
+            of_pod_set.remove(uid)
+        if tracked.pod_set not in left:
+            facts.pod_sets.pop(tracked.pod_set, None)
+        if not left:
+            del self._facts[tracked.workload]
+
+    def _take_awaiting(self, key: WorkloadKey) -> tuple[WorkloadKey, ...]:
+        """Return the keys to look at as fewer pods run with a Workload, and forget them."""
+        facts = self._facts.get(key)
+        return () if facts is None else facts.take_awaiting()
+
+    def _facts_of(self, key: WorkloadKey) -> _WorkloadFacts:
+        """Return what is remembered of a Workload of which a pod runs."""
+        facts = self._facts.get(key)
+        if facts is None:
+            facts = self._facts[key] = _WorkloadFacts()
+        return facts
+
+    def _pod_set_facts(self, key: WorkloadKey, pod_set: str) -> _PodSetFacts | None:
+        """Return what is remembered of a pod set; None where each pod is as it was admitted."""
+        facts = self._facts.get(key)
+        return None if facts is None else facts.pod_sets.get(pod_set)
 
     # ------------------------------------------------------------------------------ charging
 
@@ -876,21 +901,22 @@ class RunningPods:
 
     def count(self, key: WorkloadKey, pod_set: str) -> int:
         """Return the number of running pods of a pod set that a Workload released."""
-        return len(self._uids(key, pod_set))
+        return self._pods.of_pod_set.count((key, pod_set))
+
+    def _view_of(self, uid: str) -> views.Pod | None:
+        tracked = self._pods.get(uid)
+        return None if tracked is None else tracked.view
 
     def _uids(self, key: WorkloadKey, pod_set: str) -> Collection[str]:
         """Return the running pods of a pod set."""
-        running = self._of.get(key)
-        pods = None if running is None else running.pod_sets.get(pod_set)
-        return () if pods is None else pods.uids
+        return self._pods.of_pod_set.keys((key, pod_set))
 
     def _uids_by_pod_set(self, key: WorkloadKey) -> Iterator[tuple[str, Collection[str]]]:
         """Return the running pods of a Workload, by the name of their pod set."""
-        running = self._of.get(key)
-        for pod_set, pods in () if running is None else running.pod_sets.items():
-            yield pod_set, pods.uids
+        for pod_set in self._pods.pod_sets.of(key):
+            yield pod_set, self._uids(key, pod_set)
 
-    def _running(self, key: WorkloadKey) -> Iterator[_Pod]:
+    def _running(self, key: WorkloadKey) -> Iterator[RunningPod]:
         """Return the running pods of a Workload."""
         return (self._pods[uid] for _, uids in self._uids_by_pod_set(key) for uid in uids)
 
@@ -915,9 +941,8 @@ class RunningPods:
 
     def _await(self, first: WorkloadKey, waits: WorkloadKey) -> None:
         """Have a key looked at when fewer pods run with a Workload."""
-        running = self._of.get(first)
-        if running is not None:
-            running.awaiting[waits] = None
+        if first in self._pods.pod_sets:
+            self._facts_of(first).awaiting[waits] = None
 
     def without_room(
         self, workload: Workload, started: Mapping[str, int] | None, *, waits: WorkloadKey
@@ -935,7 +960,7 @@ class RunningPods:
             waits: is looked at when fewer pods run with it.
         """
         first = self._workloads.first(workload.key())
-        if first not in self._of:
+        if first not in self._pods.pod_sets:
             return None
         now = self._clock.now()
         running = {
@@ -1089,26 +1114,49 @@ class RunningPods:
     def _recount_all(self, key: WorkloadKey, *, is_priced_anew: bool = False) -> None:
         """Charge pods of all pod sets of a Workload; see `_recount`."""
         self._uncounted.pop(key, None)
-        running = self._of.get(key)
-        for pod_set, pods in () if running is None else tuple(running.pod_sets.items()):
-            self._recount(key, pod_set, pods.uncharged, is_priced_anew=is_priced_anew)
-            share = self._ledger.share(self._workloads.current(key), pod_set)
-            if share != pods.share:
-                pods.share = share
-                for uid in pods.uids:
-                    self._charge_rest(self._pods[uid])
+        for pod_set in tuple(self._pods.pod_sets.of(key)):
+            facts = self._pod_set_facts(key, pod_set)
+            uncharged = () if facts is None else facts.uncharged
+            self._recount(key, pod_set, uncharged, is_priced_anew=is_priced_anew)
+            self._compare_with_share(key, pod_set)
         self._recount_owner(key)
 
-    def _note_origin(self, key: WorkloadKey) -> None:
-        """Record what a Workload says of its pods, as long as it is there."""
-        workload, running = self._workloads.get(self._workloads.current(key)), self._of.get(key)
-        if workload is not None and running is not None:
-            running.origin = orphans.origin(workload)
+    def _compare_with_share(self, key: WorkloadKey, pod_set: str) -> None:
+        """Charge what pods ask for beyond their part of a reservation that is another one now.
+
+        Where nothing is remembered each pod is as it was admitted, whatever its part is.
+        """
+        facts = self._pod_set_facts(key, pod_set)
+        share = self._ledger.share(self._workloads.current(key), pod_set)
+        if facts is None and share is not None:
+            return
+        facts = self._facts_of(key).of(pod_set) if facts is None else facts
+        if share == facts.share:
+            return
+        facts.share, facts.has_others = share, False
+        for uid in self._uids(key, pod_set):
+            self._charge_rest(self._pods[uid])
+        if not facts.is_needed():
+            del self._facts[key].pod_sets[pod_set]
+
+    def workload_gone(self, first: WorkloadKey, before: Workload | None) -> None:
+        """Take the news that a Workload is gone; what it said of its pods is remembered.
+
+        Args:
+            first: key of the first Workload of its owner.
+            before: the Workload as last seen; None where it could not be read.
+        """
+        if before is not None and first in self._pods.pod_sets:
+            self._facts_of(first).origin = orphans.origin(before)
+        self._recount_all(first)
 
     def _origin(self, key: WorkloadKey) -> Origin | None:
-        """Return what a Workload said of its running pods; None where nothing is known."""
-        running = self._of.get(key)
-        return None if running is None else running.origin
+        """Return what a Workload says or said of its running pods; None if nothing is known."""
+        workload = self._workloads.get(self._workloads.current(key))
+        if workload is not None:
+            return orphans.origin(workload)
+        facts = self._facts.get(key)
+        return None if facts is None else facts.origin
 
     def _requester(self, key: WorkloadKey, pod: views.Pod | None = None) -> dict[str, str]:
         """Return the annotation of who asked for pods of a Workload; empty where it is not known.
@@ -1140,24 +1188,25 @@ class RunningPods:
             changed: pods that came, or that differ from before.
             is_priced_anew: the charge of each pod may differ from before.
         """
-        self._note_origin(key)
-        running = self._of.get(key)
-        pods = None if running is None else running.pod_sets.get(pod_set)
-        if running is None or pods is None:
+        count = self.count(key, pod_set)
+        if not count:
             return
         charged, now = self._charged(key, pod_set), self._clock.now()
-        if pods.coverage is None and len(pods.uids) <= charged:  # so it is with nearly all pods
+        known = self._pod_set_facts(key, pod_set)
+        has_coverage = known is not None and known.coverage is not None
+        if not has_coverage and count <= charged:  # so it is with nearly all pods
             for tracked in (self._pods[uid] for uid in changed):
                 if self._is_alone(tracked):  # it was in doubt
                     self._stop_charging(tracked)
                     self._charge_rest(tracked)
             return
-        basis = running.origin, self._configuration.manages(key.namespace)
+        basis = self._origin(key), self._configuration.manages(key.namespace)
+        pods = self._facts_of(key).of(pod_set)
         looks_at_all = is_priced_anew or pods.coverage is None or pods.basis != basis
         pods.basis = basis
         coverage = pods.coverage = Coverage() if pods.coverage is None else pods.coverage
-        due = (uid for uid in coverage.take_due(now) if uid in pods.uids)
-        seen = tuple(pods.uids if looks_at_all else dict.fromkeys((*changed, *due)))
+        due = (uid for uid in coverage.take_due(now) if self._is_in(uid, key, pod_set))
+        seen = tuple(self._uids(key, pod_set) if looks_at_all else dict.fromkeys((*changed, *due)))
         for uid in seen:
             self._put_in_order(coverage, self._pods[uid], now)
         for uid in dict.fromkeys((*seen, *coverage.cover(charged))):
@@ -1171,7 +1220,12 @@ class RunningPods:
                 self._stop_charging(tracked)
                 self._charge_rest(tracked)
 
-    def _put_in_order(self, coverage: Coverage, tracked: _Pod, now: datetime) -> None:
+    def _is_in(self, uid: str, key: WorkloadKey, pod_set: str) -> bool:
+        """Return whether a pod runs that is of a pod set."""
+        tracked = self._pods.get(uid)
+        return tracked is not None and (tracked.workload, tracked.pod_set) == (key, pod_set)
+
+    def _put_in_order(self, coverage: Coverage, tracked: RunningPod, now: datetime) -> None:
         """Give a pod its place among those of its pod set, none if it has ended."""
         pod = tracked.view
         if self._has_ended(pod, now):
@@ -1182,12 +1236,13 @@ class RunningPods:
         if due is not None:
             coverage.add_due(pod.metadata.uid, due)
 
-    def _is_beyond(self, tracked: _Pod) -> bool:
+    def _is_beyond(self, tracked: RunningPod) -> bool:
         """Return whether the reservation does not cover a pod that runs."""
-        coverage = self._of[tracked.workload].pod_sets[tracked.pod_set].coverage
+        facts = self._pod_set_facts(tracked.workload, tracked.pod_set)
+        coverage = None if facts is None else facts.coverage
         return coverage is not None and coverage.is_beyond(tracked.view.metadata.uid)
 
-    def _charge_rest(self, tracked: _Pod) -> None:
+    def _charge_rest(self, tracked: RunningPod) -> None:
         """Charge what a pod asks for beyond its part of the reservation that covers it.
 
         What others add to a pod is not in the template that was admitted.
@@ -1198,20 +1253,20 @@ class RunningPods:
         charge = self._charges.get(tracked.key)
         if charge is not None and not charge.is_rest:
             return  # all that it asks for is charged
-        pods = self._of[tracked.workload].pod_sets[tracked.pod_set]
-        within = pods.within
-        if within is not None and within[0] == share and _asks_alike(within[1], tracked.view.spec):
+        known = self._pod_set_facts(tracked.workload, tracked.pod_set)
+        if known is not None and known.has_within(share, tracked.view.spec):
+            known.has_others = True
             self._stop_rest(tracked)
             return
         pod_sets = () if workload is None else workload.spec.pod_sets or ()
         template = next((each.template for each in pod_sets if each.name == tracked.pod_set), None)
         is_as_admitted = template is None or _asks_alike(template.spec, tracked.view.spec)
-        if (
-            share is None
-            or template is None
-            or is_as_admitted
-            or not self._is_charged(tracked.view)
-        ):
+        if share is not None and template is not None and is_as_admitted:
+            self._stop_rest(tracked)
+            return
+        facts = self._facts_of(tracked.workload).of(tracked.pod_set)
+        facts.has_others = True
+        if share is None or template is None or not self._is_charged(tracked.view):
             self._stop_rest(tracked)
             return
         is_beyond = self._ledger.charge_beyond(
@@ -1227,20 +1282,20 @@ class RunningPods:
             self._charges[tracked.key] = _OwnCharge(uid, is_rest=True)
         else:
             self._stop_rest(tracked)
-            pods.within = share, tracked.view.spec
+            facts.within = share, tracked.view.spec
 
-    def _requested(self, tracked: _Pod) -> Workload:
+    def _requested(self, tracked: RunningPod) -> Workload:
         """Return the requests of a pod as a Workload that is not stored."""
         origin = self._origin(tracked.workload)
         priority = tracked.view.spec.priority if origin is None else origin.priority
         return _requested(tracked, self._requester(tracked.workload, tracked.view), priority)
 
-    def _stop_rest(self, tracked: _Pod) -> None:
+    def _stop_rest(self, tracked: RunningPod) -> None:
         if self._charges.get(tracked.key) == (tracked.view.metadata.uid, True):
             del self._charges[tracked.key]
             self._ledger.on_delete(tracked.key)
 
-    def _charge(self, tracked: _Pod, now: datetime) -> None:
+    def _charge(self, tracked: RunningPod, now: datetime) -> None:
         metadata = tracked.view.metadata
         if not self._is_charged(tracked.view):
             self._stop_charging(tracked)
@@ -1262,11 +1317,11 @@ class RunningPods:
         if due is not None:
             self._queue.add_at(tracked.key, due, now)
 
-    def _is_alone(self, tracked: _Pod) -> bool:
+    def _is_alone(self, tracked: RunningPod) -> bool:
         """Return whether a pod is charged for all that it asks for."""
         return self._charges.get(tracked.key) == (tracked.view.metadata.uid, False)
 
-    def _stop_charging(self, tracked: _Pod) -> None:
+    def _stop_charging(self, tracked: RunningPod) -> None:
         if self._is_alone(tracked) and tracked.view.metadata.uid not in self._doubts:
             del self._charges[tracked.key]
             self._ledger.on_delete(tracked.key)
@@ -1349,7 +1404,7 @@ class RunningPods:
         charge = self._charges.get(key)
         return None if charge is None or charge.is_rest else charge.uid
 
-    def _charge_orphan(self, key: PodCharge, tracked: _Pod) -> ApiRequest | None:
+    def _charge_orphan(self, key: PodCharge, tracked: RunningPod) -> ApiRequest | None:
         """Return the write that gives a pod that its owner has left a Workload of its own."""
         pod, queue = tracked.view, _queue(tracked.view)
         cluster_queue = self._queue_of(pod)
@@ -1364,7 +1419,7 @@ class RunningPods:
 
     def queue_left(self, key: WorkloadKey) -> ApiRequest | None:
         """Return the write after which a pod that its owner has left waits on its own, or None."""
-        pod = self._left_waiting.get(key)
+        pod = self._waiters.left(key)
         queue = "" if pod is None else _queue(pod)
         if pod is None or not queue or not self._configuration.manages(key.namespace):
             return None
@@ -1423,45 +1478,18 @@ class RunningPods:
 
     # ------------------------------------------------------------------------------ releasing
 
-    def _note_releasing(self, tracked: _Pod) -> None:
+    def _note_releasing(self, tracked: RunningPod) -> None:
         """Record whether a pod holds quota though it was stopped, or its Workload has ended."""
         metadata = tracked.view.metadata
         is_releasing = bool(metadata.deletion_timestamp) or self._is_alone(tracked)
         queue = self._queue_of(tracked.view) if is_releasing else ""
-        self._set_releasing(metadata.uid, queue or None)
-
-    def _set_releasing(self, uid: str, queue: str | None) -> None:
-        before = self._releasing.pop(uid) if queue is None else self._releasing.put(uid, queue)
-        if before == queue:
-            return
-        for name in filter(None, (before, queue)):
-            self._reworded.add(name)
-            metrics.RELEASING_PODS.labels(name).set(self._releasing_in.count(name))
-
-    def take_reworded(self) -> frozenset[str]:
-        """Return the ClusterQueues whose condition may have changed since the last call."""
-        workload, self._reworded = frozenset(self._reworded), set()
-        return workload
-
-    def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
-        """Return the condition about pods that hold quota until they have ended; None for none."""
-        uids = self._releasing_in.keys(queue.metadata.name)
-        if not uids:
-            return None
-        text = added_conditions.releasing(list(self._told(uids)), len(uids))
-        return condition_list.make(
-            conditions.RELEASING,
-            text,
-            status=True,
-            now=now,
-            generation=queue.metadata.generation,
-        )
+        self.releasing.set(metadata.uid, queue or None)
 
     def ending(self) -> dict[str, dict[FlavorResource, EndingPods]]:
         """Return what pods hold that are being deleted, by ClusterQueue."""
         now = clocks.to_wire(self._clock.now())
         ending: dict[str, dict[FlavorResource, EndingPods]] = {}
-        for uid, queue in self._releasing.by_key.items():
+        for uid, queue in self.releasing.queues.items():
             tracked = self._pods.get(uid)
             end = None if tracked is None else tracked.view.metadata.deletion_timestamp
             if tracked is None or not end:
@@ -1477,19 +1505,12 @@ class RunningPods:
                 )
         return ending
 
-    def _held_by(self, tracked: _Pod) -> Mapping[FlavorResource, int]:
+    def _held_by(self, tracked: RunningPod) -> Mapping[FlavorResource, int]:
         """Return what is charged for a pod, on its own or as a part of its reservation."""
         if self._is_alone(tracked):
             return self._ledger.held_by_pod(tracked.key, "")
         current = self._workloads.current(tracked.workload)
         return self._ledger.held_by_pod(current, tracked.pod_set)
-
-    def _told(self, uids: Iterable[str]) -> Iterator[str]:
-        pods = [self._pods[uid].view for uid in uids if uid in self._pods]
-        pods.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
-        for pod in pods[:_NAMED]:
-            where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
-            yield f"{pod.metadata.namespace}/{pod.metadata.name}{where}"
 
 
 def _local_queue_of(workload: Workload) -> LocalQueueKey:
@@ -1499,17 +1520,6 @@ def _local_queue_of(workload: Workload) -> LocalQueueKey:
 def _queues_of_owner(key: WorkloadKey, workload: Workload) -> tuple[_Queue, _Queue]:
     """Return the queues that decide what an owner is charged to that was let go as a whole."""
     return LocalQueueKey(key.namespace, workload.spec.queue_name), _queue_of_templates(workload)
-
-
-def _node_of(_: str, tracked: _Pod) -> tuple[str, ...]:
-    """Return the node that a pod is on."""
-    node = tracked.view.spec.node_name
-    return (node,) if node else ()
-
-
-def _workloads_of_gated(_: str, pod: views.Pod) -> tuple[WorkloadKey]:
-    """Return the Workload that a waiting pod names."""
-    return (_workload_of(pod),)
 
 
 def _queues_of_pod(_: str, beside: _Beside) -> tuple[_Queue, _Queue]:
@@ -1553,7 +1563,7 @@ def _queue(pod: views.Pod) -> str:
     return metadata.label(names.LOCAL_QUEUE_NAME_LABEL) or metadata.label(names.QUEUE_LABEL)
 
 
-def _requested(tracked: _Pod, annotations: dict[str, str], priority: int | None) -> Workload:
+def _requested(tracked: RunningPod, annotations: dict[str, str], priority: int | None) -> Workload:
     """Return the requests of a pod as a Workload that is not stored."""
     pod = tracked.view
     template = PodTemplate(metadata=pod.metadata, spec=pod.spec)
@@ -1573,7 +1583,7 @@ def _requested(tracked: _Pod, annotations: dict[str, str], priority: int | None)
     )
 
 
-def _order(tracked: _Pod) -> tuple[bool, bool, str]:
+def _order(tracked: RunningPod) -> tuple[bool, bool, str]:
     """Return the sort key of pods: pods that continue first, as the reservation was for them.
 
     Those that their owner has left come last: it may make others in their place.

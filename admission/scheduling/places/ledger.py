@@ -14,7 +14,7 @@ from typing import Final
 from admission.base.causes import NoPlace
 from admission.base.names import ChargeKey, PodSetName
 from admission.base.selectors import Labels
-from admission.base.tables import Index, Table
+from admission.base.tables import Index, Table, Tally
 from admission.scheduling.places import predicate
 from admission.scheduling.places.lacking import Lacking
 from admission.scheduling.places.model import (
@@ -83,11 +83,11 @@ class NodeLedger:
         """How many pods of workloads are or are to be on a node, where there are any."""
         self._pods: Table[str, BoundPod] = Table()
         self._of_workload: Index[ChargeKey, str] = self._pods.index(_workload_of)
-        self._bound_on: dict[ChargeKey, dict[tuple[str, str, bool], int]] = {}
+        self._bound_on: Tally[ChargeKey, tuple[str, str, bool]] = self._pods.tally(_bound_at)
         """How many pods of a workload are on nodes, by pod set, node and whether they end."""
-        self._succeeded: dict[str, BoundPod] = {}
+        self._succeeded: Table[str, BoundPod] = Table()
         """Pods of workloads that have succeeded and are there, by uid."""
-        self._succeeded_on: dict[ChargeKey, dict[tuple[str, str], int]] = {}
+        self._succeeded_on: Tally[ChargeKey, tuple[str, str]] = self._succeeded.tally(_ended_at)
         """How many of them were on each node, by workload and pod set."""
         self._on_node = self._pods.index(lambda _, pod: (pod.node,))
         self._ending = self._pods.index(lambda _, pod: (True,) if pod.is_ending else ())
@@ -173,9 +173,7 @@ class NodeLedger:
         self._pods.put(uid, pod)
         if before is not None:
             self._use(before.node, before.requests, -1, is_held=before.workload is not None)
-            self._count_bound(before, -1)
         self._use(pod.node, pod.requests, 1, is_held=pod.workload is not None)
-        self._count_bound(pod, 1)
         for workload in dict.fromkeys((pod.workload, before.workload if before else None)):
             self._fit_to_bound(workload, pod.node)
 
@@ -187,15 +185,14 @@ class NodeLedger:
         """Take a pod that has succeeded: in its domain its workload needs a place less."""
         if pod.workload is None or self._succeeded.get(uid) == pod:
             return
-        self._forget_success(uid)
-        self._succeeded[uid] = pod
-        self._count_succeeded(pod, 1)
+        self._succeeded.pop(uid)
+        self._succeeded.put(uid, pod)
         if not self._unbind(uid) and pod.workload in self._promises:
             self._fit_to_bound(pod.workload, pod.node)
 
     def drop_pod(self, uid: str) -> None:
         """Forget a pod that has failed or is gone."""
-        self._forget_success(uid)
+        self._succeeded.pop(uid)
         self._unbind(uid)
 
     def _unbind(self, uid: str) -> bool:
@@ -204,36 +201,8 @@ class NodeLedger:
         if pod is None:
             return False
         self._use(pod.node, pod.requests, -1, is_held=pod.workload is not None)
-        self._count_bound(pod, -1)
         self._fit_to_bound(pod.workload, pod.node)
         return True
-
-    def _forget_success(self, uid: str) -> None:
-        pod = self._succeeded.pop(uid, None)
-        if pod is not None:
-            self._count_succeeded(pod, -1)
-
-    def _count_bound(self, pod: BoundPod, sign: int) -> None:
-        if pod.workload is None:
-            return
-        bound = self._bound_on.setdefault(pod.workload, {})
-        at = (pod.pod_set, pod.node, pod.is_ending)
-        bound[at] = bound.get(at, 0) + sign
-        if not bound[at]:
-            del bound[at]
-        if not bound:
-            del self._bound_on[pod.workload]
-
-    def _count_succeeded(self, pod: BoundPod, sign: int) -> None:
-        if pod.workload is None:
-            return
-        counts = self._succeeded_on.setdefault(pod.workload, {})
-        at = pod.pod_set, pod.node
-        counts[at] = counts.get(at, 0) + sign
-        if not counts[at]:
-            del counts[at]
-        if not counts:
-            del self._succeeded_on[pod.workload]
 
     # ------------------------------------------------------------------------------- promising
 
@@ -580,7 +549,7 @@ class NodeLedger:
     def bound(self, key: ChargeKey) -> dict[str, int]:
         """Return how many pods of each pod set of a workload are on nodes."""
         counts: dict[str, int] = {}
-        for (pod_set, _, _), count in self._bound_on.get(key, {}).items():
+        for (pod_set, _, _), count in self._bound_on.of(key).items():
             counts[pod_set] = counts.get(pod_set, 0) + count
         return counts
 
@@ -593,7 +562,7 @@ class NodeLedger:
         if promise is None or not promise.is_leaving:
             return self._staying(key, pod_set)
         counts: dict[str, int] = {}
-        for (name, node, _), count in self._bound_on.get(key, {}).items():
+        for (name, node, _), count in self._bound_on.of(key).items():
             if name == pod_set:
                 counts[node] = counts.get(node, 0) + count
         return counts
@@ -602,7 +571,7 @@ class NodeLedger:
         """Return how many pods of a pod set are on each node and are not being deleted."""
         return {
             node: count
-            for (name, node, is_ending), count in self._bound_on.get(key, {}).items()
+            for (name, node, is_ending), count in self._bound_on.of(key).items()
             if name == pod_set and not is_ending
         }
 
@@ -663,7 +632,7 @@ class NodeLedger:
             for node, count in bound.items()
             if (want.pod_set, node) in promise.assigned or not self._is_lost(node)
         )
-        succeeded = self._succeeded_on.get(key, {})
+        succeeded = self._succeeded_on.of(key)
         room, spent = {}, -want.count
         for (pod_set, name), assigned in promise.assigned.items():
             if pod_set == want.pod_set:
@@ -1011,6 +980,16 @@ class NodeLedger:
     def free(self, name: str) -> Amounts:
         """Return what is free on a node; nothing of one that is not known."""
         return self._free.get(name, {})
+
+
+def _bound_at(_: str, pod: BoundPod) -> tuple[ChargeKey, tuple[str, str, bool]] | None:
+    if pod.workload is None:
+        return None
+    return pod.workload, (pod.pod_set, pod.node, pod.is_ending)
+
+
+def _ended_at(_: str, pod: BoundPod) -> tuple[ChargeKey, tuple[str, str]] | None:
+    return None if pod.workload is None else (pod.workload, (pod.pod_set, pod.node))
 
 
 def _workload_of(_: str, pod: BoundPod) -> tuple[ChargeKey, ...]:
