@@ -3,10 +3,10 @@
 `of` returns plain data, `document` the same as JSON; docs/reference/commands.md documents it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from admission.answers import cluster, owning, queue_caps, quota_use, shortages
 from admission.answers.cluster import Read
@@ -40,8 +40,9 @@ class Place:
     """A Workload that waits.
 
     Attributes:
-        place: in the ClusterQueue, from 1; 0 where it was not looked for.
-        local_place: in its LocalQueue, from 1.
+        place: in the ClusterQueue among those that may start, from 1; None where it never starts
+            as it is, or was not looked for.
+        local_place: likewise in its LocalQueue.
         namespace: of the Workload.
         workload: name of the Workload.
         owner: what it was made for, as ``Job train``; empty for itself.
@@ -55,8 +56,8 @@ class Place:
         never: whether it never starts as it is, whoever else ends.
     """
 
-    place: int
-    local_place: int
+    place: int | None
+    local_place: int | None
     namespace: str
     workload: str
     owner: str
@@ -99,7 +100,19 @@ class Queue:
     caps: tuple[QueueCap, ...] = ()
 
 
-def told(api: Api, queue: str) -> tuple[WorkloadKey, ...] | None:
+class ToldPosition(NamedTuple):
+    """Where a Workload stands in its ClusterQueue, as the controller says it.
+
+    Attributes:
+        key: of the Workload.
+        place: among those that may start, from 1; None where it never starts.
+    """
+
+    key: WorkloadKey
+    place: int | None
+
+
+def told(api: Api, queue: str) -> tuple[ToldPosition, ...] | None:
     """Return the order of a ClusterQueue as the controller says it; None where it does not.
 
     Raises:
@@ -117,12 +130,26 @@ def told(api: Api, queue: str) -> tuple[WorkloadKey, ...] | None:
     except errors.ApiError:
         return None  # it is not served, or not to this user
     return tuple(
-        WorkloadKey(item["metadata"]["namespace"], item["metadata"]["name"])
+        told_position(item)
         for item in sorted(items, key=lambda item: int(item.get("positionInClusterQueue", 0)))
     )
 
 
-def of(read: Read, queue: str, order: Sequence[WorkloadKey] | None = None) -> Queue:
+def told_position(item: Mapping[str, Any]) -> ToldPosition:
+    """Return where one that waits stands, by an item of the visibility API.
+
+    An earlier controller counts those that never start, as Kueue does.
+    """
+    metadata = item["metadata"]
+    key = WorkloadKey(metadata.get("namespace", ""), metadata.get("name", ""))
+    text = (metadata.get("annotations") or {}).get(names.PLACE, "")
+    if text == names.NO_PLACE:
+        return ToldPosition(key, None)
+    position = int(item.get("positionInClusterQueue", 0)) + 1
+    return ToldPosition(key, int(text) if text.isdecimal() else position)
+
+
+def of(read: Read, queue: str, order: Sequence[ToldPosition] | None = None) -> Queue:
     """Return who waits in a ClusterQueue.
 
     Args:
@@ -135,20 +162,24 @@ def of(read: Read, queue: str, order: Sequence[WorkloadKey] | None = None) -> Qu
         for key, value in read.values.items()
         if value.wants_quota and read.cluster_queue_of(*value.queue) == queue
     }
-    caps = queue_caps.of_queue(read, queue)
+    caps, view = queue_caps.of_queue(read, queue), read.queues.get(queue)
+    is_strict = view is not None and view.spec.queueing_strategy == "StrictFIFO"
     if order is None:
         computed = sorted(waiting, key=lambda key: _order(waiting[key]))
         return Queue(
             name=queue,
-            waiting=tuple(_places(read, waiting, enumerate(computed, 1))),
+            waiting=tuple(_numbered(read, waiting, computed, is_strict=is_strict)),
             exact=False,
             hidden=_unread(read, queue, len(waiting)),
             caps=caps,
         )
-    in_order = [(place, key) for place, key in enumerate(order, 1) if key in waiting]
+    in_order = [(position.place, position.key) for position in order if position.key in waiting]
+    places = _places(read, waiting, in_order, is_strict=is_strict)
     return Queue(
         name=queue,
-        waiting=tuple(_places(read, waiting, in_order)),
+        waiting=tuple(
+            replace(place, never=place.never or place.place is None) for place in places
+        ),
         exact=True,
         hidden=len(order) - len(in_order),
         caps=caps,
@@ -166,7 +197,7 @@ def _unread(read: Read, queue: str, count: int) -> int:
 def everywhere(read: Read) -> tuple[Place, ...]:
     """Return all that wait, by namespace and name, without places."""
     wants = {key: place for key, place in read.values.items() if place.wants_quota}
-    return tuple(_places(read, wants, ((0, key) for key in sorted(wants))))
+    return tuple(_places(read, wants, ((None, key) for key in sorted(wants))))
 
 
 def never_starting(read: Read) -> tuple[Place, ...]:
@@ -221,17 +252,22 @@ def _order(workload: model.Workload) -> tuple[int, int, str]:
 def _places(
     read: Read,
     waiting: Mapping[WorkloadKey, model.Workload],
-    order: Iterable[tuple[int, WorkloadKey]],
-) -> Iterable[Place]:
+    order: Iterable[tuple[int | None, WorkloadKey]],
+    *,
+    is_strict: bool = False,
+) -> Iterator[Place]:
+    """Yield those that wait; one that never starts has no place, unless others wait for it."""
     seen: dict[tuple[str, str], int] = {}
     for place, key in order:
         value, view = waiting[key], read.workloads[key]
         local = value.queue.namespace, value.queue.name
-        seen[local] = seen.get(local, 0) + 1
         text = _said(read, view)
+        never = _never_starts(read, view, text.reason)
+        is_passed = never and not is_strict
+        seen[local] = seen.get(local, 0) + (not is_passed)
         yield Place(
-            place=place,
-            local_place=seen[local],
+            place=None if is_passed else place,
+            local_place=None if is_passed else seen[local],
             namespace=key.namespace,
             workload=key.name,
             owner=owning.owner_of(view),
@@ -242,8 +278,23 @@ def _places(
             asks=quota_use.asks(view, value),
             message=text.message,
             reason=text.reason,
-            never=_never_starts(read, view, text.reason),
+            never=never,
         )
+
+
+def _numbered(
+    read: Read,
+    waiting: Mapping[WorkloadKey, model.Workload],
+    order: Iterable[WorkloadKey],
+    *,
+    is_strict: bool,
+) -> Iterator[Place]:
+    """Yield those that wait, in order, with their places among those that may start."""
+    count = 0
+    for place in _places(read, waiting, ((None, key) for key in order), is_strict=is_strict):
+        is_passed = place.local_place is None
+        count += not is_passed
+        yield place if is_passed else replace(place, place=count)
 
 
 def _said(read: Read, view: Workload) -> Text:

@@ -609,7 +609,7 @@ def _exact_places(api: Api, answer: Answer) -> Mapping[WorkloadKey, int]:
     """
     order = waiting.told(api, answer.cluster_queue)
     if order is not None:
-        return {key: place for place, key in enumerate(order, 1)}
+        return {key: place for key, place in order if place is not None}
     return without_queues.places(api, answer.namespace, answer.queue).by_workload
 
 
@@ -1237,7 +1237,8 @@ def _place(
         return None, pending
     order = waiting.told(api, answer.cluster_queue)
     if order is not None:
-        return (order.index(key) + 1 if key in order else None), len(order)
+        in_line = {position.key: position.place for position in order if position.place}
+        return in_line.get(key), len(in_line)
     if is_told or pending > _FEW:
         return None, pending
     whole = cluster.relate(cluster.with_workloads(api, read.objects, answer.namespace))

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from admission.answers import quota_use
+from admission.answers import quota_use, waiting
 from admission.base import names, quantity
 from admission.base.events import goes_on, is_stop
 from admission.base.names import FlavorName, FlavorResource, ResourceName, WorkloadKey
@@ -50,7 +50,8 @@ class Places:
     """What the visibility API says of those that wait in a LocalQueue.
 
     Attributes:
-        by_workload: their places in the ClusterQueue, from 1; empty where it tells none.
+        by_workload: their places in the ClusterQueue among those that may start, from 1; empty
+            where it tells none.
         is_refused: whether the caller may not ask for it.
     """
 
@@ -132,14 +133,8 @@ def places(api: Api, namespace: str, queue: str) -> Places:
         return Places(is_refused=True)
     except errors.ApiError:
         return Places()  # it is not served
-    return Places(
-        by_workload={_key(item): int(item["positionInClusterQueue"]) + 1 for item in items}
-    )
-
-
-def _key(item: Document) -> WorkloadKey:
-    metadata = item["metadata"]
-    return WorkloadKey(metadata.get("namespace", ""), metadata.get("name", ""))
+    told_positions = map(waiting.told_position, items)
+    return Places(by_workload={key: place for key, place in told_positions if place is not None})
 
 
 @dataclass(frozen=True, slots=True)

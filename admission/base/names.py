@@ -230,6 +230,9 @@ DEFAULT_RUN_TIME: Final = "gpu-admission.dev/default-run-time"  # on queues
 MAXIMUM_RUN_TIME: Final = "gpu-admission.dev/maximum-run-time"  # on queues
 MAX_PER_USER: Final = "gpu-admission.dev/max-per-user"  # on queues
 MAX_IN_USE: Final = "gpu-admission.dev/max-in-use"  # on LocalQueues
+PLACE: Final = "gpu-admission.dev/place"  # on pending workloads of the visibility API
+NO_PLACE: Final = "none"
+"""Value of PLACE of what never starts as it is."""
 TAKEN_OVER_FROM: Final = "gpu-admission.dev/taken-over-from"  # on queues: what limited before
 QUOTA_BEFORE: Final = "gpu-admission.dev/quota-before"  # on a ResourceQuota: entries taken out
 PREEMPTION_NOTICE: Final = "gpu-admission.dev/preemption-notice"  # on queues, and what is queued

@@ -75,7 +75,8 @@ def queue(
 
     QUEUE is a ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME. The default is every
     ClusterQueue with waiting Workloads; with -n, only those of that namespace are shown, at their
-    places in the whole queue. Place 1 is tried next.
+    places in the whole queue. Place 1 is tried next. What never starts has no place, unless its
+    queue is StrictFIFO: then the others wait for it.
     """
     with asking.asked(kubeconfig, context, asking.namespace_of(name) or namespace) as target:
         read = target.read()
@@ -237,7 +238,7 @@ def _row(place: Place, showing: _Showing) -> tuple[str, ...]:
         for resource in sorted(shown, key=quota_use.order_of)
     )
     return (
-        str(place.place),
+        "-" if place.place is None else str(place.place),
         _starts(place, showing),
         asks or "nothing",
         owning.shown(place.namespace, place.owner, place.workload),

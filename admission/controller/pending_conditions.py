@@ -36,7 +36,7 @@ from admission.controller.writing import api_requests, flow_control
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.controller.writing.flow_control import FlowControl
 from admission.objects.workload import Workload
-from admission.reasons import kueue, sentences
+from admission.reasons import kueue, next_steps, sentences
 from admission.scheduling.decisions import Wait
 from admission.scheduling.state import SchedulerState
 
@@ -57,6 +57,8 @@ _ENDS_WITH_PODS: Final = frozenset(
     }
 )
 """Reasons that may be over once pods have ended that are ending."""
+_HOPELESS: Final = frozenset({WaitReason.EXCEEDS_MAX_QUOTA, WaitReason.EXCEEDS_CAP})
+"""Reasons that say by themselves that something never starts as it is."""
 _PLACES_A_TURN: Final = 500
 """Places that are compared in one turn."""
 
@@ -143,6 +145,23 @@ class PendingConditionWriter:
             workload = self._state.workload(key)
             if workload is not None and workload.wants_quota:
                 self._explainer.tell(self._state.bypassed(key) or _unjudged(key), now)
+        latest = self._explainer.latest(key)
+        if latest is not None and isinstance(latest.why, NotTried):
+            self._state.set_hopeless(key, is_hopeless=self._is_stated_hopeless(key))
+
+    def _is_stated_hopeless(self, key: WorkloadKey) -> bool:
+        """Return whether a Workload says itself that it never starts: another leader judged it."""
+        workload = self._workloads.get(key)
+        stated = None if workload is None else workload.status.condition(conditions.QUOTA_RESERVED)
+        return stated is not None and stated.reason in _HOPELESS
+
+    def _is_hopeless(self, wait: Wait) -> bool:
+        """Return whether a Workload never starts, whoever else ends.
+
+        One that is too big only while GPUs are sick or missing does.
+        """
+        is_promised = any(shortage.withheld for shortage in wait.shortages)
+        return self._code(wait) in next_steps.NEVER_STARTS and not is_promised
 
     def set_resized(self) -> None:
         """Take that nodes have come or gone that differ in size."""
@@ -251,6 +270,7 @@ class PendingConditionWriter:
         if wait is None:
             return None
         self._recall(workload, wait, now)
+        self._state.set_hopeless(key, is_hopeless=self._is_hopeless(wait))
         wait, place = self._placed(self._with_ending(self._with_relief(wait)))
         is_of_nodes = bool(self._pods.notices.small_nodes(wait))
         is_passing = bool(wait.ending or wait.preempting)

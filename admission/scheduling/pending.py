@@ -72,6 +72,8 @@ class Pending:
         replaces: the workload whose quota is counted as its own already, if any.
         parked: not tried until a retry; for itself, whatever its class.
         told: a result of its class was passed on to it, or it had one of its own.
+        hopeless: never starts as it is, by what was last told of it, and others pass it. It keeps
+            its turn, and they do not count it among those before them.
         set_aside_until_us: not tried before, whatever happens: an error ended its last try.
     """
 
@@ -83,6 +85,7 @@ class Pending:
     memory: LastAssignment | None = None
     parked: bool = False
     told: bool = False
+    hopeless: bool = False
     set_aside_until_us: int = 0
     key: WorkloadKey = field(init=False)
     order: OrderKey = field(init=False)
@@ -243,6 +246,8 @@ class PendingQueue:
         self._items: dict[WorkloadKey, Pending] = {}
         self._orders: dict[LocalQueueKey | None, list[OrderKey]] = {}
         """Sorted; by LocalQueue where there is a ranking, else of all under None."""
+        self._hopeless: dict[LocalQueueKey | None, list[OrderKey]] = {}
+        """Those of them that never start."""
         self._classes: dict[Hashable, _Class] = {}
         self._heap: list[_HeapEntry[_Class]] = []
         self._sticky: WorkloadKey | None = None
@@ -305,6 +310,7 @@ class PendingQueue:
         self.by_local[item.workload.queue] -= 1
         orders = self._orders[self._part_of(item)]
         del orders[bisect_left(orders, item.order)]
+        self._unlist_hopeless(item)
         for demand in item.demands:
             self.requested.subtract(demand.requests)
         self._parked_items.pop(key, None)
@@ -317,6 +323,29 @@ class PendingQueue:
         if left and self._sticky == key:
             self._sticky = None
         return item
+
+    def set_hopeless(self, key: WorkloadKey, *, is_hopeless: bool) -> bool:
+        """Take whether a workload never starts as it is; return whether that is news.
+
+        In a strict queue it is before others all the same: they wait for it.
+        """
+        item = self._items.get(key)
+        is_passed = is_hopeless and self.strategy == QueueingStrategy.BEST_EFFORT_FIFO
+        if item is None or item.hopeless == is_passed:
+            return False
+        self._unlist_hopeless(item)
+        item.hopeless = is_passed
+        self._list_hopeless(item)
+        return True
+
+    def _list_hopeless(self, item: Pending) -> None:
+        if item.hopeless:
+            insort(self._hopeless.setdefault(self._part_of(item), []), item.order)
+
+    def _unlist_hopeless(self, item: Pending) -> None:
+        if item.hopeless:
+            orders = self._hopeless[self._part_of(item)]
+            del orders[bisect_left(orders, item.order)]
 
     def head(self) -> Pending | None:
         """Return the workload to be tried next."""
@@ -492,9 +521,10 @@ class PendingQueue:
         return sorted(parked_items, key=self._shown_order)
 
     def place(self, key: WorkloadKey) -> int | None:
-        """Return the place of a workload among all that wait, from 1; None if it does not.
+        """Return the place of a workload among those that may start, from 1; None if it waits not.
 
-        It is the place that it has in `line`, and costs as little for many as for few.
+        It is the place that it has in `line` without the hopeless, and costs as little for many as
+        for few.
         """
         item = self._items.get(key)
         if item is None:
@@ -507,11 +537,12 @@ class PendingQueue:
         place = 1
         for local, orders in self._orders.items():
             other = rank if local is None or self.ranking is None else self.ranking(local)
+            hopeless = self._hopeless.get(local, ())
             if other < rank:
-                place += len(orders)
+                place += len(orders) - len(hopeless)
             elif other == rank and item is not first:
-                place += bisect_left(orders, order)
-        if first is not None and order < first.order:
+                place += bisect_left(orders, order) - bisect_left(hopeless, order)
+        if first is not None and order < first.order and not first.hopeless:
             place += 1
         return place
 
@@ -558,6 +589,8 @@ class PendingQueue:
             heapq.heappush(self._by_age, (item.queue_us, key))
         self.by_local[item.workload.queue] += 1
         insort(self._orders.setdefault(self._part_of(item), []), item.order)
+        item.hopeless &= self.strategy == QueueingStrategy.BEST_EFFORT_FIFO
+        self._list_hopeless(item)
         for demand in item.demands:
             self.requested.update(demand.requests)
         group = self._classes.get(item.equivalence)
@@ -648,10 +681,16 @@ class PendingQueues:
         self.queues[self._where[result.workload]].note_result(result)
 
     def place(self, key: WorkloadKey) -> tuple[ClusterQueueName, int] | None:
-        """Return where a workload waits, and its place there, from 1; None if it does not."""
+        """Return where a workload waits, and its place there; None if it does not."""
         name = self._where.get(key)
         place = None if name is None else self.queues[name].place(key)
         return None if name is None or place is None else (name, place)
+
+    def set_hopeless(self, key: WorkloadKey, *, is_hopeless: bool) -> None:
+        """Take whether a workload never starts as it is: the places of others change with it."""
+        name = self._where.get(key)
+        if name is not None and self.queues[name].set_hopeless(key, is_hopeless=is_hopeless):
+            self._moved[name] = None
 
     def take_moved(self) -> tuple[ClusterQueueName, ...]:
         """Return the queues that somebody has entered or left since the last call."""
@@ -667,7 +706,7 @@ class PendingQueues:
         queue = self.queues[name]
         old = queue.remove(key, left=False)
         if old is not None and old.equivalence == item.equivalence:
-            item.memory, item.told = old.memory, old.told
+            item.memory, item.told, item.hopeless = old.memory, old.told, old.hopeless
             item.set_aside_until_us = old.set_aside_until_us
         queue.add(item, now_us)
         self._where[key] = name

@@ -1360,8 +1360,12 @@ class SchedulerState:
         return wait if over is None or over == wait.why else replace(wait, why=over)
 
     def place(self, key: WorkloadKey) -> tuple[ClusterQueueName, int] | None:
-        """Return the queue in which a workload waits, and its place there, from 1; else None."""
+        """Return where a workload waits, and its place among those that may start; else None."""
         return self._queues.place(key)
+
+    def set_hopeless(self, key: WorkloadKey, *, is_hopeless: bool) -> None:
+        """Take whether a workload never starts as it is; nobody counts it before themselves."""
+        self._queues.set_hopeless(key, is_hopeless=is_hopeless)
 
     def shortages(self, key: WorkloadKey) -> tuple[ClusterQueueName, tuple[Shortage, ...]]:
         """Return where a workload waits, and what it asks for there that is not free now."""

@@ -52,12 +52,22 @@ class Window(NamedTuple):
 
 
 class LinePosition(NamedTuple):
-    """The position of a Workload, counted from 0."""
+    """The position of a Workload, counted from 0.
+
+    Attributes:
+        workload: the Workload.
+        queue: its LocalQueue.
+        in_cluster_queue: its position among all in the ClusterQueue, as Kueue counts.
+        in_local_queue: likewise in its LocalQueue.
+        place: its place among those of the ClusterQueue that may start, from 1; None where it
+            never starts as it is.
+    """
 
     workload: WorkloadKey
     queue: LocalQueueKey
     in_cluster_queue: int
     in_local_queue: int
+    place: int | None
 
 
 def window(offset: str | None, limit: str | None) -> Window:
@@ -116,9 +126,12 @@ def of_local_queue(
 def places(line: PendingSnapshot) -> Iterator[LinePosition]:
     """Return all pending Workloads in the order in which they are tried."""
     seen: Counter[LocalQueueKey] = Counter()
+    count = 0
     for position, item in enumerate(sorted(line.members, key=line.sort_key())):
-        queue = item.workload.queue
-        yield LinePosition(item.key, queue, position, seen[queue])
+        queue, is_hopeless = item.workload.queue, item.hopeless
+        count += not is_hopeless
+        place = None if is_hopeless else count
+        yield LinePosition(item.key, queue, position, seen[queue], place)
         seen[queue] += 1
 
 
@@ -142,6 +155,13 @@ def _summary(
     }
 
 
+def _told(place: LinePosition) -> str:
+    """Return the place among those that may start where Kueue's position says another one."""
+    if place.place is None:
+        return names.NO_PLACE
+    return "" if place.place == place.in_cluster_queue + 1 else str(place.place)
+
+
 def _item(place: LinePosition, workload: Workload) -> dict[str, Any]:
     metadata = workload.metadata
     owners = [
@@ -158,6 +178,7 @@ def _item(place: LinePosition, workload: Workload) -> dict[str, Any]:
             "name": metadata.name,
             "namespace": metadata.namespace,
             "creationTimestamp": metadata.creation_timestamp,
+            **({"annotations": {names.PLACE: told}} if (told := _told(place)) else {}),
             **({"ownerReferences": owners} if owners else {}),
         },
         "priority": workload.spec.priority or 0,

@@ -1,13 +1,15 @@
 """Who waits at which place: the order of the controller, else the one by priority and time."""
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 
 from admission.answers import cluster, quota_use
 from admission.answers import waiting as waiting_lists
-from admission.base import conditions
+from admission.answers.waiting import ToldPosition
+from admission.base import conditions, names
 from admission.base.causes import NoFlavor, OtherNodes, RefusedPodSet
 from admission.base.conditions import WaitReason
 from admission.base.names import WorkloadKey
@@ -40,12 +42,48 @@ def test_without_the_controllers_word_it_is_the_order_by_priority_time_and_uid()
 def test_the_order_of_the_controller_goes_first_and_those_that_may_not_be_read_are_counted() -> (
     None
 ):
-    order = [WorkloadKey("ml", "late"), WorkloadKey("other", "x"), WorkloadKey("ml", "first")]
+    keys = [WorkloadKey("ml", "late"), WorkloadKey("other", "x"), WorkloadKey("ml", "first")]
+    order = [ToldPosition(key, place) for place, key in enumerate(keys, 1)]
     found = waiting_lists.of(READ, "research", order)
     assert [(one.place, one.local_place, one.workload) for one in found.waiting] == [
         (1, 1, "late"), (3, 2, "first"),
     ]  # fmt: skip
     assert (found.exact, found.hidden) == (True, 1)
+
+
+def test_who_never_starts_has_no_place_and_is_not_counted_before_others() -> None:
+    def of(items: list[Any]) -> list[tuple[str, int | None, int | None, bool]]:
+        order = [waiting_lists.told_position(item) for item in items]
+        found = waiting_lists.of(READ, "research", order or None)
+        return [(one.workload, one.place, one.local_place, one.never) for one in found.waiting]
+
+    def item(name: str, position: int, place: str = "") -> dict[str, Any]:
+        annotations = {"annotations": {names.PLACE: place}} if place else {}
+        metadata = {"namespace": "ml", "name": name, **annotations}
+        return {"metadata": metadata, "positionInClusterQueue": position}
+
+    told = [item("late", 0, names.NO_PLACE), item("first", 1, "1"), item("soon", 2, "2")]
+    assert [one[:2] for one in of(told)] == [("late", None), ("first", 1), ("soon", 2)]
+    assert [one[3] for one in of(told)] == [True, False, False]
+    as_kueue = [item("late", 0), item("first", 1), item("soon", 2)]
+    assert [one[:2] for one in of(as_kueue)] == [("late", 1), ("first", 2), ("soon", 3)]
+
+    refused = NoFlavor(
+        WaitReason.NO_MATCHING_FLAVOR, (RefusedPodSet("main", (OtherNodes("a100"),)),)
+    )
+    document = waiting("never", "research", 1, priority=9)
+    said = make_condition(conditions.QUOTA_RESERVED, "False", *kueue.text(refused))
+    document["status"] = {"conditions": [said]}
+    read = related(document, waiting("soon", "research", 4), queues=QUEUES)
+    found = waiting_lists.of(read, "research").waiting
+    places = {one.workload: (one.place, one.local_place, one.never) for one in found}
+    assert places == {"never": (None, None, True), "soon": (1, 1, False)}
+
+    strict = make_cluster_queue("research", queueingStrategy="StrictFIFO")
+    read = related(document, waiting("soon", "research", 4), queues=(strict,))
+    found = waiting_lists.of(read, "research").waiting
+    places = {one.workload: (one.place, one.local_place, one.never) for one in found}
+    assert places == {"never": (1, 1, True), "soon": (2, 2, False)}, "they wait for it"
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,15 @@ from typing import Any
 import pytest
 
 from admission.base import patches
+from admission.base.names import ClusterQueueName
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.owners.serving_group import ServingDocument
 from admission.reasons.next_steps import Code
+from admission.serve import lists
 from tests.builders.jobs import queued_job
+from tests.builders.queues import make_cluster_queue
 from tests.builders.workloads import make_pod_set, make_workload
 from tests.controller.world import World, ready_world
 
@@ -38,6 +41,38 @@ def world_of_pods() -> World:
     world.settle()
     world.clock.advance(1)  # it was created a second before the others
     return world
+
+
+def test_who_never_starts_is_not_counted_before_others_until_the_quota_is_raised() -> None:
+    def said(name: str) -> str:
+        condition = world.condition(name)
+        assert condition is not None
+        return condition.message
+
+    world = full_world(quota=2)
+    world.add_pod("huge", gpus=9)
+    world.settle()
+    world.clock.advance(1)
+    world.add_pod("train", gpus=2)
+    world.pass_time(90)
+    assert "1st in queue gpus" in said("train")
+    assert said("huge").startswith("Too big: ")
+    line = world.state.line(ClusterQueueName("gpus"))
+    assert line is not None
+    shown = [(one.workload.name, one.in_cluster_queue, one.place) for one in lists.places(line)]
+    of = {name: world.workloads()[name].metadata.name for name in ("huge", "train")}
+    assert shown == [(of["huge"], 0, None), (of["train"], 1, 1)]
+
+    restarted = world.restarted()
+    restarted.pass_time(90)
+    assert "1st in queue gpus" in said("train")
+
+    spec = make_cluster_queue(quota=10)["spec"]
+    restarted.store.patch(resources.CLUSTER_QUEUES, "gpus", patches.merge({"spec": spec}))
+    world = restarted
+    world.pass_time(120)
+    assert "1st in queue gpus" in said("huge")
+    assert world.is_gated("huge")
 
 
 def add_owned(world: World, pod: str, kind: str, name: str, **more: Any) -> None:

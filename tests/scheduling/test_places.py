@@ -1,4 +1,4 @@
-"""The place of each that waits is the one it has where all are sorted."""
+"""The place of each that waits is the one it has where all that may start are sorted."""
 
 from fractions import Fraction
 
@@ -30,10 +30,11 @@ def _pending(name: str, priority: int, created: int, local: str) -> Pending:
 
 @given(
     is_ranked=st.booleans(),
+    strategy=st.sampled_from(QueueingStrategy),
     steps=st.lists(
         st.tuples(
             st.sampled_from(_NAMES),
-            st.sampled_from(["add", "remove", "preempt", "leave"]),
+            st.sampled_from(["add", "remove", "preempt", "leave", "hopeless", "hopeful"]),
             st.integers(0, 2),
             st.integers(0, 2),
             st.sampled_from(sorted(_RANKS)),
@@ -41,10 +42,13 @@ def _pending(name: str, priority: int, created: int, local: str) -> Pending:
         max_size=30,
     ),
 )
-def test_a_place_is_that_in_the_sorted_line(
-    *, is_ranked: bool, steps: list[tuple[str, str, int, int, str]]
+def test_a_place_is_that_in_the_sorted_line_of_those_that_may_start(
+    *,
+    is_ranked: bool,
+    strategy: QueueingStrategy,
+    steps: list[tuple[str, str, int, int, str]],
 ) -> None:
-    queue = PendingQueue(QueueingStrategy.BEST_EFFORT_FIFO, _rank if is_ranked else None)
+    queue = PendingQueue(strategy, _rank if is_ranked else None)
     for name, step, priority, created, local in steps:
         key = WorkloadKey("default", name)
         if step == "add":
@@ -53,12 +57,16 @@ def test_a_place_is_that_in_the_sorted_line(
         elif step == "preempt" and (item := queue.get(key)) is not None:
             nothing = Wait(workload=key, cluster_queue=ClusterQueueName("solo"), why=NotTried())
             queue.settle(item, Requeue.PENDING_PREEMPTION, nothing, 0)
+        elif step in {"hopeless", "hopeful"}:
+            queue.set_hopeless(key, is_hopeless=step == "hopeless")
         elif step != "preempt":
             queue.remove(key, left=step == "leave")
 
     line = queue.line()
-    order = [item.key for item in sorted(line.members, key=line.sort_key())]
-    assert [queue.place(key) for key in order] == list(range(1, len(order) + 1))
+    order = sorted(line.members, key=line.sort_key())
+    assert strategy == QueueingStrategy.BEST_EFFORT_FIFO or not any(i.hopeless for i in order)
+    may_start = [item.key for item in order if not item.hopeless]
+    assert [queue.place(key) for key in may_start] == list(range(1, len(may_start) + 1))
     assert queue.place(WorkloadKey("default", "nobody")) is None
 
 
@@ -76,3 +84,15 @@ def test_a_queue_has_moved_where_somebody_came_or_left_and_only_there():
     assert made.state.take_moved() == ("solo",)
     assert made.state.place(WorkloadKey("default", "b")) == ("other", 1)
     assert made.state.place(WorkloadKey("default", "a")) is None
+
+
+def test_places_have_moved_where_somebody_never_starts_and_where_they_may_again():
+    made = world(cluster_queue("solo", 0), waiting("a", "solo", 1), waiting("b", "solo", 1))
+    a, b = (WorkloadKey("default", name) for name in "ab")
+    made.state.take_moved()
+    for is_hopeless, place in ((True, 1), (False, 2)):
+        made.state.set_hopeless(a, is_hopeless=is_hopeless)
+        assert made.state.take_moved() == ("solo",)
+        assert made.state.place(b) == ("solo", place)
+        made.state.set_hopeless(a, is_hopeless=is_hopeless)
+        assert made.state.take_moved() == (), "that is no news"

@@ -65,7 +65,7 @@ class WaitingRow:
         owner: what it was made for, as ``Job train``; empty for itself.
         user: who created that; `owning.UNKNOWN` where nobody saw it.
         queue: the ClusterQueue.
-        place: in the ClusterQueue, from 1; 0 for one that never starts.
+        place: in the ClusterQueue among those that may start, from 1; 0 for one that never does.
         is_passed: whether it never starts, and is known not to keep others waiting.
         priority: of the Workload.
         asks: what it asks for, in words, GPUs first.
@@ -159,9 +159,11 @@ def _places(
     keys = {waiter.key for waiter in shown}
     for queue in {waiter.queue for waiter in shown}:
         line = lines[queue]
-        for place, item in enumerate(sorted(line.members, key=line.sort_key()), 1):
+        place = 1
+        for item in sorted(line.members, key=line.sort_key()):
             if item.key in keys:
                 places[item.key] = place
+            place += not item.hopeless
     return places
 
 
