@@ -316,7 +316,7 @@ def _why_not_made(api: Api, subject: ExplainedObject) -> Text:
     uid = subject.document["metadata"]["uid"]
     event = without_queues.last_event(api, subject.namespace, uid, _WITHOUT_WORKLOAD)
     exists = kueue.priority_class_not_found("WorkloadPriorityClass", label).message
-    if event is None or (label and event.message == exists):
+    if event is None or (label and event.message.startswith(exists)):
         return sentences.no_workload()
     if event.reason == Code.PRIORITY_CLASS_NOT_FOUND:
         return Text(event.reason, sentences.sentence(f"Waits: {event.message}"))
