@@ -7,10 +7,10 @@ it; each is read with the rights of who asks, and nobody needs others for it.
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from admission.answers import quota_use
-from admission.base import names, quantity
+from admission.base import conditions, names, quantity
 from admission.base.events import goes_on, is_stop
 from admission.base.names import FlavorName, FlavorResource, ResourceName, WorkloadKey
 from admission.kube import errors, resources
@@ -191,6 +191,38 @@ def last_stop(api: Api, namespace: str, name: str, kinds: AbstractSet[str]) -> L
     )
     last = max(events, key=_order, default=None)
     return None if last is None or goes_on(last.reason) else last
+
+
+class Regarded(NamedTuple):
+    """What an event is about.
+
+    Attributes:
+        kind: of the object.
+        name: of the object.
+        uid: of the object.
+    """
+
+    kind: str
+    name: str
+    uid: str
+
+
+def without_class(api: Api, namespace: str) -> Iterator[Regarded]:
+    """Yield objects of which an event says that a priority class is missing; each may be repeated.
+
+    An event is there for an hour. Nothing is yielded where events may not be listed.
+    """
+    selector = f"reason={conditions.PRIORITY_CLASS_NOT_FOUND}"
+    for resource, regarding, _ in EVENTS:
+        try:
+            events = api.list(resource, namespace, field_selector=selector)
+        except errors.ApiError:
+            continue
+        for event in events.items:
+            about = event.get(regarding) or {}
+            if about.get("uid"):
+                yield Regarded(about.get("kind", ""), about.get("name", ""), about["uid"])
+        return
 
 
 def _events(api: Api, namespace: str, key: str, value: str) -> Iterator[LastEvent]:

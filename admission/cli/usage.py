@@ -215,7 +215,7 @@ def _fail_unrecorded(
     output.fail(
         f"no usage is recorded since {usage_record.text_of(since)}: the records of namespace "
         f"{system_namespace} are from {first} to {last}",
-        f"{why}; all of them: kubectl gpu usage --since {first}",
+        f"{why}; all of them: --since {first}",
     )
 
 
