@@ -75,7 +75,7 @@ class Numbers:
     """One resource in one flavor; canonical units.
 
     Attributes:
-        asks: what is asked for.
+        asks: what is asked for; None where that is another amount in each flavor.
         free: what the ClusterQueue could take now, borrowed or not; None where it is not known.
         reach: the most that it could ever take; None likewise.
         nominal: its own quota; None likewise.
@@ -84,7 +84,7 @@ class Numbers:
 
     flavor: str
     resource: str
-    asks: int
+    asks: int | None
     free: int | None = None
     reach: int | None = None
     nominal: int | None = None
@@ -1086,9 +1086,8 @@ def _without_queues(
         is_told: whether the message is our own condition, which has the numbers.
     """
     queue = without_queues.local_queue(api, answer.namespace, answer.queue)
-    amounts = tuple(
-        without_queues.amounts(shortages.asked(_AS_WORKLOAD(workload)), answer.said.message, queue)
-    )
+    requested = shortages.asked(_AS_WORKLOAD(workload))
+    amounts = tuple(without_queues.amounts(requested, answer.said.message, queue))
     key = WorkloadKey(answer.namespace, answer.workload)
     places = without_queues.places(api, answer.namespace, answer.queue)
     answer = _at_place(answer, places.by_workload.get(key), answer.message if is_told else "")
@@ -1103,6 +1102,8 @@ def _without_queues(
         event.reason == Code.EXCEEDS_LARGEST_NODE
         or (alone is not None and _says_as_much(event, alone))
     )
+    stated = answer.message if is_told else event.message if event is not None and agrees else ""
+    amounts = tuple(without_queues.as_stated(amounts, stated, is_one_pod_set=len(requested) == 1))
     if event is not None and not agrees:
         notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
     if queue is not None:
@@ -1171,7 +1172,7 @@ def _lack(amount: FlavorRequest, free: int) -> sentences.Lack:
     return sentences.Lack(
         resource=amount.resource,
         flavor=amount.flavor,
-        asks=quantity.in_words(amount.resource, amount.asks),
+        asks="" if amount.asks is None else quantity.in_words(amount.resource, amount.asks),
         free=quantity.in_words(amount.resource, free),
         reach="" if amount.reach is None else quantity.in_words(amount.resource, amount.reach),
     )

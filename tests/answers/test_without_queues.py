@@ -253,7 +253,7 @@ def test_the_document_marks_what_is_about_and_what_is_not_known(team: Team) -> N
     assert (found["place"], found["placeIsAbout"]) == (40, True)
     assert found["quota"] == [
         {
-            "flavor": "a100", "resource": GPU, "asks": "8", "free": "3", "reach": None,
+            "flavor": "a100", "resource": GPU, "asks": "8", "free": "3", "reach": "16",
             "nominal": None, "heldBy": None,
         }
     ]  # fmt: skip
