@@ -75,7 +75,7 @@ class Numbers:
     """One resource in one flavor; canonical units.
 
     Attributes:
-        asks: what is asked for.
+        asks: what is asked for; None where that is another amount in each flavor.
         free: what the ClusterQueue could take now, borrowed or not; None where it is not known.
         reach: the most that it could ever take; None likewise.
         nominal: its own quota; None likewise.
@@ -84,7 +84,7 @@ class Numbers:
 
     flavor: str
     resource: str
-    asks: int
+    asks: int | None
     free: int | None = None
     reach: int | None = None
     nominal: int | None = None
@@ -316,7 +316,7 @@ def _why_not_made(api: Api, subject: ExplainedObject) -> Text:
     uid = subject.document["metadata"]["uid"]
     event = without_queues.last_event(api, subject.namespace, uid, _WITHOUT_WORKLOAD)
     exists = kueue.priority_class_not_found("WorkloadPriorityClass", label).message
-    if event is None or (label and event.message == exists):
+    if event is None or (label and event.message.startswith(exists)):
         return sentences.no_workload()
     if event.reason == Code.PRIORITY_CLASS_NOT_FOUND:
         return Text(event.reason, sentences.sentence(f"Waits: {event.message}"))
@@ -1097,11 +1097,9 @@ def _without_queues(
         is_told: whether the message is our own condition, which has the numbers.
     """
     queue = without_queues.local_queue(api, answer.namespace, answer.queue)
-    amounts = tuple(
-        without_queues.amounts(
-            shortages.asked(_AS_WORKLOAD(workload)), _why_without_quota(workload).message, queue
-        )
-    )
+    requested = shortages.asked(_AS_WORKLOAD(workload))
+    stated_by_workload = _why_without_quota(workload).message
+    amounts = tuple(without_queues.amounts(requested, stated_by_workload, queue))
     key = WorkloadKey(answer.namespace, answer.workload)
     places = without_queues.places(api, answer.namespace, answer.queue)
     answer = _at_place(answer, places.by_workload.get(key), answer.message if is_told else "")
@@ -1116,6 +1114,8 @@ def _without_queues(
         event.reason == Code.EXCEEDS_LARGEST_NODE
         or (alone is not None and _says_as_much(event, alone))
     )
+    stated = answer.message if is_told else event.message if event is not None and agrees else ""
+    amounts = tuple(without_queues.as_stated(amounts, stated, is_one_pod_set=len(requested) == 1))
     if event is not None and not agrees:
         notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
     if queue is not None:
@@ -1184,7 +1184,7 @@ def _lack(amount: FlavorRequest, free: int) -> sentences.Lack:
     return sentences.Lack(
         resource=amount.resource,
         flavor=amount.flavor,
-        asks=quantity.in_words(amount.resource, amount.asks),
+        asks="" if amount.asks is None else quantity.in_words(amount.resource, amount.asks),
         free=quantity.in_words(amount.resource, free),
         reach="" if amount.reach is None else quantity.in_words(amount.resource, amount.reach),
     )

@@ -4,15 +4,17 @@ The Workload, its LocalQueue, its events and the list of its LocalQueue in the v
 it; each is read with the rights of who asks, and nobody needs others for it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 from admission.answers import quota_use, waiting
-from admission.base import names, quantity
+from admission.base import conditions, names, quantity
 from admission.base.events import goes_on, is_stop
 from admission.base.names import FlavorName, FlavorResource, ResourceName, WorkloadKey
+from admission.gpu import resources as resources_of_gpus
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.resources import Resource
@@ -31,7 +33,7 @@ class FlavorRequest:
     Attributes:
         flavor: the flavor.
         resource: the resource.
-        asks: what is asked for.
+        asks: what is asked for; None where that is another amount in each flavor.
         free: what the ClusterQueue could take now; None where that is not known.
         reach: the most that it could ever take; None likewise.
         nominal: nominal quota of the ClusterQueue; None likewise.
@@ -39,7 +41,7 @@ class FlavorRequest:
 
     flavor: str
     resource: str
-    asks: int
+    asks: int | None
     free: int | None = None
     reach: int | None = None
     nominal: int | None = None
@@ -87,22 +89,54 @@ def amounts(
     nominal = None if queue is None else queue_status.nominal(queue.status.nominal_quota)
     # Whether nodes of a flavor that the condition does not name take the pods is not known.
     pairs = list(told_by_pair) or [(pair.flavor, pair.resource) for pair in _pairs(queue)]
+    # The Workload says the largest amount. How much a GPU has in each flavor is not known.
+    differs = {
+        resource
+        for resource, flavors in Counter(resource for _, resource in pairs).items()
+        if flavors > 1 and resources_of_gpus.is_virtual(resource)
+    }
     for requests in requested.values():
         for flavor, resource in pairs:
             if resource not in requests:
                 continue
             asks, held_back = requests[resource], told_by_pair.get((flavor, resource))
-            is_only = len(requested) == 1 and held_back is not None
+            is_only = len(requested) == 1 and held_back is not None and resource not in differs
             yield FlavorRequest(
                 flavor=flavor,
                 resource=resource,
-                asks=asks,
+                asks=None if resource in differs else asks,
                 free=_free(asks, held_back) if is_only else None,
                 reach=held_back.reach if held_back is not None else None,
                 nominal=None
                 if nominal is None
                 else nominal.get(FlavorResource(FlavorName(flavor), ResourceName(resource)), 0),
             )
+
+
+def as_stated(
+    amounts_known: Iterable[FlavorRequest], sentence: str, *, is_one_pod_set: bool
+) -> Iterator[FlavorRequest]:
+    """Yield amounts with what a sentence of the controller says of them.
+
+    Args:
+        amounts_known: by flavor and resource.
+        sentence: that was said of the same wait; empty for none.
+        is_one_pod_set: whether it says what each of them asks for: of several, it tells the one
+            that asks for most.
+    """
+    stated = {(each.flavor, each.resource): each for each in reading.stated_lacks(sentence)}
+    for each in amounts_known:
+        lack = stated.get((each.flavor, each.resource))
+        if lack is None:
+            yield each
+            continue
+        asks = lack.asks if is_one_pod_set and lack.asks is not None else each.asks
+        yield replace(
+            each,
+            asks=asks,
+            free=each.free if lack.free is None else lack.free,
+            reach=each.reach if lack.reach is None else lack.reach,
+        )
 
 
 def _free(asks: int, held_back: Told | None) -> int | None:
@@ -186,6 +220,38 @@ def last_stop(api: Api, namespace: str, name: str, kinds: AbstractSet[str]) -> L
     )
     last = max(events, key=_order, default=None)
     return None if last is None or goes_on(last.reason) else last
+
+
+class Regarded(NamedTuple):
+    """What an event is about.
+
+    Attributes:
+        kind: of the object.
+        name: of the object.
+        uid: of the object.
+    """
+
+    kind: str
+    name: str
+    uid: str
+
+
+def without_class(api: Api, namespace: str) -> Iterator[Regarded]:
+    """Yield objects of which an event says that a priority class is missing; each may be repeated.
+
+    An event is there for an hour. Nothing is yielded where events may not be listed.
+    """
+    selector = f"reason={conditions.PRIORITY_CLASS_NOT_FOUND}"
+    for resource, regarding, _ in EVENTS:
+        try:
+            events = api.list(resource, namespace, field_selector=selector)
+        except errors.ApiError:
+            continue
+        for event in events.items:
+            about = event.get(regarding) or {}
+            if about.get("uid"):
+                yield Regarded(about.get("kind", ""), about.get("name", ""), about["uid"])
+        return
 
 
 def _events(api: Api, namespace: str, key: str, value: str) -> Iterator[LastEvent]:

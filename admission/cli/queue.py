@@ -7,9 +7,10 @@ from typing import Final
 
 import click
 
-from admission.answers import estimates, owning, quota_use, waiting
+from admission.answers import cluster, estimates, owning, queueless, quota_use, waiting
 from admission.answers.cluster import Read
 from admission.answers.estimates import Starts
+from admission.answers.queueless import Queueless
 from admission.answers.spelling import similar
 from admission.answers.waiting import Place, Queue
 from admission.base import durations, names, quantity
@@ -40,6 +41,12 @@ _COLUMNS: Final = (
     TableColumn("LOCALQUEUE", goes=1),
     TableColumn("PRIORITY", right=True, goes=2),
     TableColumn("REQUESTER", goes=3),
+)
+_UNQUEUED_COLUMNS: Final = (
+    TableColumn("OWNER"),
+    TableColumn("AGE", right=True),
+    TableColumn("LOCALQUEUE", goes=1),
+    TableColumn("REQUESTER", goes=2),
 )
 
 
@@ -76,24 +83,27 @@ def queue(
     QUEUE is a ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME. The default is every
     ClusterQueue with waiting Workloads; with -n, only those of that namespace are shown, at their
     places in the whole queue. Place 1 is tried next. What never starts has no place, unless its
-    queue is StrictFIFO: then the others wait for it.
+    queue is StrictFIFO: then the others wait for it. What names a LocalQueue or, with -n, a
+    priority class that does not exist is in no queue, and comes last.
     """
     with asking.asked(kubeconfig, context, asking.namespace_of(name) or namespace) as target:
         read = target.read()
         queue_groups = [_all(target, read)] if name is None else [[_one(target, read, name)]]
         queues = queue_groups[0]
+        unqueued = () if name else _unqueued(target, read)
     now = output.clock().now()
     starts = estimates.of_read(read, _whole(read, queues), now)
     if name is None and target.only:
         queues = [waiting.in_namespace(read, queue, target.only) for queue in queues]
         queues = [queue for queue in queues if queue.waiting or queue.unread]
     unread = ""
-    if not queues:
+    if not queues and not unqueued:
         unread = asking.instead_of_nothing(
             read.missing, target, kind="Workload", command="queue", nothing="nobody waits"
         )
     if form == "json":
-        output.print_json(waiting.document(queues, starts, read.missing))
+        in_queues = waiting.document(queues, starts, read.missing)
+        output.print_json(in_queues | {"inNoQueue": queueless.document(unqueued)})
         return
     width = tables.width()
     unlimited = estimates.waiting_for_unlimited(read, queues)
@@ -102,14 +112,60 @@ def queue(
             click.echo("")
         showing = _Showing(starts, now, every=all_resources, unlimited=unlimited)
         asking.say(_lines(line, limit, width, showing))
+    if unqueued:
+        if queues:
+            click.echo("")
+        asking.say(_unqueued_lines(unqueued, limit, width, now))
     if not estimates.may_read_all(read) and any(_may_start(queue) for queue in queues):
         asking.say(tables.sentence(f"note: {estimates.NOT_READ}", width, "  "))
     if unread:
         asking.say(tables.sentence(unread, width))
         return
-    if not queues:
+    if not queues and not unqueued:
         click.echo(f"Nobody waits in {f'namespace {target.only}' if target.only else 'a queue'}.")
     asking.say(asking.not_shown(read.missing, width, target.only if name is None else ""))
+
+
+def _unqueued(target: QueriedCluster, read: Read) -> tuple[Queueless, ...]:
+    """Return what waits in no queue; in a namespace also what has no Workload."""
+    is_limited = not cluster.is_whole(read.missing, "Workload")
+    own = target.only or (target.namespace if is_limited else "")
+    is_unread = cluster.is_unread(read.missing, "Workload")
+    return queueless.of(target.api, read, target.only, "" if is_unread else own)
+
+
+def _unqueued_lines(
+    unqueued: Sequence[Queueless], limit: int, width: int, now: datetime
+) -> Iterator[str]:
+    noun = "1 pod or owner" if len(unqueued) == 1 else f"{len(unqueued):,} pods and owners"
+    yield from tables.sentence(
+        f"in no queue: {noun} {'waits' if len(unqueued) == 1 else 'wait'}", width, "  "
+    )
+    shown = unqueued[:limit] if limit else unqueued
+    rows = [
+        (
+            owning.shown(each.namespace, each.owner, each.workload),
+            tables.age(each.since, now),
+            each.local_queue,
+            "" if each.requester == owning.UNKNOWN else each.requester,
+        )
+        for each in shown
+    ]
+    lines = tables.table(_UNQUEUED_COLUMNS, rows, width)
+    yield from tables.with_texts(lines, [each.message for each in shown], width)
+    if len(shown) < len(unqueued):
+        rest = len(unqueued) - len(shown)
+        yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", width, "  ")
+    step = _step_of(shown[0].namespace, shown[0].owner, shown[0].workload)
+    yield from tables.sentence(step, width)
+
+
+def _step_of(namespace: str, owner: str, workload: str) -> str:
+    """Return the command that says why one of those that wait does."""
+    kept = owner if len(owner.split(" ")) == _KIND_AND_NAME else ""
+    _, _, name = owning.shown(namespace, kept, workload).partition("/")
+    step = clusters.again(f"kubectl gpu why {name} -n {namespace}")
+    return f"next: what one of them waits for: {step}"
 
 
 def _all(target: QueriedCluster, read: Read) -> list[Queue]:
@@ -210,11 +266,8 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
             "  ",
         )
     if shown:
-        first = shown[0]
-        owner = first.owner if len(first.owner.split(" ")) == _KIND_AND_NAME else ""
-        _, _, name = owning.shown(first.namespace, owner, first.workload).partition("/")
-        step = clusters.again(f"kubectl gpu why {name} -n {first.namespace}")
-        yield from tables.sentence(f"next: what one of them waits for: {step}", width)
+        step = _step_of(shown[0].namespace, shown[0].owner, shown[0].workload)
+        yield from tables.sentence(step, width)
 
 
 def _may_start(queue: Queue) -> bool:

@@ -1,7 +1,7 @@
 """``kubectl gpu usage``: how much GPU-time was used, by whom, and since when that is complete."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NoReturn
@@ -20,9 +20,10 @@ from admission.base.json_answers import ErrorCode
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
-from admission.kube import errors
+from admission.kube import errors, resources
+from admission.kube.api import Api
 from admission.objects import usage_record
-from admission.objects.usage_record import DAY, Period, RecordedOwner, Runs
+from admission.objects.usage_record import DAY, Period, Record, RecordedOwner, Runs
 from admission.reasons import sentences
 
 _DAYS: Final = re.compile(r"([0-9]+)d")
@@ -164,6 +165,7 @@ def usage(
         else tuple(dimension for dimension in dimensions if dimension != _OWNER)
     )
     now = int(output.clock().now().timestamp())
+    records: tuple[Record, ...] = ()
     with asking.asked(kubeconfig, context, None) as target:
         try:
             records, unreadable = usages.read(target.api, system_namespace)
@@ -188,12 +190,8 @@ def usage(
                 unreadable=unreadable,
                 running=running,
             )
-    if usage_ is None:
-        output.fail(
-            f"no usage is recorded of that time in namespace {system_namespace}",
-            "records are made once a minute while a controller runs, unless journal.enabled is "
-            "false in its configuration; a longer time: --since 30d",
-        )
+        if usage_ is None:
+            _fail_unrecorded(target.api, system_namespace, records, since)
     if form == "json":
         output.print_json(usages.document(usage_))
         return
@@ -203,6 +201,44 @@ def usage(
     asking.say(_lines(usage_, now, since, limit, width, only, has_runs=has_runs))
     if not usage_.is_recorded:
         asking.say(tables.sentence(f"note: {_reader_advice(system_namespace)}", width, "  "))
+
+
+def _fail_unrecorded(
+    api: Api, system_namespace: str, records: Sequence[Record], since: int
+) -> NoReturn:
+    """Fail with the time of which records exist, and with what keeps others from being made."""
+    why = _why_unrecorded(api, system_namespace)
+    if not records:
+        output.fail(f"no usage is recorded: namespace {system_namespace} has no records", why)
+    first = usage_record.text_of(records[0].begin)
+    last = usage_record.text_of(max(record.until for record in records))
+    output.fail(
+        f"no usage is recorded since {usage_record.text_of(since)}: the records of namespace "
+        f"{system_namespace} are from {first} to {last}",
+        f"{why}; all of them: --since {first}",
+    )
+
+
+_MADE: Final = (
+    "a controller makes the first record a minute after it has started, and goes on once a "
+    "minute; if there is none later, its log says why: usage not recorded"
+)
+
+
+def _why_unrecorded(api: Api, system_namespace: str) -> str:
+    """Return which setting switches the records off, as far as it may be read; else what does."""
+    from admission.admin import manifests  # noqa: PLC0415 - few need it
+    from admission.config.reading import ConfigurationError  # noqa: PLC0415 - as above
+
+    try:
+        view = api.get(resources.CONFIG_MAPS, manifests.CONFIG_MAP, system_namespace)
+        is_off = not manifests.configured(view).gpu.journal.enabled
+    except (errors.ApiError, ConfigurationError):
+        is_off = False
+    name = f"{system_namespace}/{manifests.CONFIG_MAP}"
+    return (
+        f"nothing is recorded: journal.enabled is false in ConfigMap {name}" if is_off else _MADE
+    )
 
 
 def _of_workloads(

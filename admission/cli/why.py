@@ -98,7 +98,8 @@ def _shortest_first(answer: Answer) -> list[Numbers]:
     """Return the numbers of each flavor and resource: those that lack first, then GPUs."""
 
     def key(numbers: Numbers) -> tuple[bool, bool, str]:
-        is_enough = numbers.free is not None and numbers.asks <= numbers.free
+        asks, free = numbers.asks, numbers.free
+        is_enough = free is not None and asks is not None and asks <= free
         return (is_enough, *quota_use.order_of(numbers.resource))
 
     return sorted(answer.numbers, key=key)

@@ -502,8 +502,17 @@ def pod_priority_class_not_found(name: str, classes: Iterable[str]) -> Text:
         name: of the class.
         classes: names of the WorkloadPriorityClasses that exist.
     """
-    step = sentences.other_priority_class(sorted(classes), "recreate the pod")
+    step = sentences.other_priority_class(name, classes, "recreate the pod")
     return sentences.priority_class_not_found("WorkloadPriorityClass", name, step)
+
+
+def owner_priority_class_not_found(name: str, classes: Iterable[str]) -> Text:
+    """Return why an owner that names a priority class gets no Workload: it does not exist.
+
+    The arguments are those of `pod_priority_class_not_found`.
+    """
+    reason, message = kueue.priority_class_not_found("WorkloadPriorityClass", name)
+    return Text(reason, f"{message}; {sentences.priority_classes(name, classes)}")
 
 
 def prebuilt_is_deleted(key: str) -> Text:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from admission.base import causes, quantity
+from admission.base import causes, names, quantity
 from admission.base.causes import NoFlavor, Refusal, RefusedPodSet, Why
 from admission.base.conditions import (
     EvictionReason,
@@ -400,6 +400,83 @@ def told_amounts(message: str) -> tuple[Told, ...]:
         elif isinstance(refusal, causes.QuotaTooSmall):
             amounts[Told(refusal.resource, refusal.flavor, reach=refusal.limit)] = None
     return tuple(amounts)
+
+
+class StatedLack(NamedTuple):
+    """What a sentence of `sentences` says of one resource in one flavor; canonical units.
+
+    Attributes:
+        resource: of which something is short.
+        flavor: in which.
+        asks: how much is asked for; None where the sentence does not say it.
+        free: what the ClusterQueue could take; None likewise.
+        reach: the most that it could ever take; None likewise.
+    """
+
+    resource: str
+    flavor: str
+    asks: int | None
+    free: int | None = None
+    reach: int | None = None
+
+
+_KIND_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "GPU memory": names.GPU_MEMORY,
+        "GPU slices": names.GPU_SLICES,
+        "GPU": names.GPU_RESOURCE,
+        "GPUs": names.GPU_RESOURCE,
+    }
+)
+_NEED: Final = r"(?P<asks>\S+) (?:(?P<what>GPU memory|GPU slices|\S+) of )?(?P<flavor>[^\s,;()]+)"
+_ROOM: Final = r"(?P<free>\S+) free(?: of (?P<reach>[^\s,;()]*[^\s,;().]))?"
+_IN_ONE: Final = re.compile(rf"\bneeds {_NEED}, {_ROOM}")
+_IN_EACH: Final = re.compile(rf"\b{_NEED} \({_ROOM}\)")
+_IN_ANY: Final = re.compile(
+    rf"\bneeds (?P<asks>\S+) (?P<what>GPU memory|GPU slices|[^\s;]+);"
+    rf"(?P<parts>(?:,? [^\s,;()]+ {_ROOM})+)".replace("?P<free>", "").replace("?P<reach>", "")
+)
+_PART: Final = re.compile(rf"(?P<flavor>[^\s,;()]+) {_ROOM}")
+_BEYOND_ONE: Final = re.compile(
+    rf"^Too big: asks {_NEED}, \S+ can reach (?P<reach>[^\s,;()]*[^\s,;().])(?=[.;]|$)"
+)
+_BEYOND_ALL: Final = re.compile(
+    r"^Too big: asks (?P<asks>\S+) (?P<what>GPU memory|GPU slices|[^\s,]+), \S+ can reach \S+ in"
+    r" one flavor \((?P<parts>[^()]+)\)"
+)
+_REACH: Final = re.compile(r"(?P<flavor>[^\s,]+) (?P<reach>[^\s,]+)(?=,|$| and )")
+
+
+def stated_lacks(sentence: str) -> tuple[StatedLack, ...]:
+    """Return the numbers that a sentence about a wait for quota says, by flavor.
+
+    Args:
+        sentence: of a condition of ours or of an event; empty for none.
+    """
+    for whole, part in ((_IN_ANY, _PART), (_BEYOND_ALL, _REACH)):
+        match = whole.search(sentence)
+        if match is not None:
+            of_all = {"asks": match["asks"], "what": match["what"]}
+            rows = [{**each.groupdict(), **of_all} for each in part.finditer(match["parts"])]
+            return tuple(map(_stated_lack, rows))
+    each = [*_IN_EACH.finditer(sentence)] if " needs " in sentence else []
+    one = _IN_ONE.search(sentence) or _BEYOND_ONE.search(sentence)
+    return tuple(_stated_lack(match.groupdict()) for match in each or filter(None, (one,)))
+
+
+def _stated_lack(parts: Mapping[str, str | None]) -> StatedLack:
+    what = parts.get("what") or "GPU"
+    resource = _KIND_OF.get(what, what)
+
+    def amount(key: str) -> int | None:
+        try:
+            return quantity.to_canonical(resource, parts.get(key) or "")
+        except InvalidValueError:
+            return None
+
+    return StatedLack(
+        resource, parts["flavor"] or "", amount("asks"), amount("free"), amount("reach")
+    )
 
 
 # ------------------------------------------------------------------------ pods that do not run

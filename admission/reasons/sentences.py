@@ -5,6 +5,7 @@ of the dashboard, and the first line of ``kubectl gpu why``. Each function retur
 `next_steps` and a sentence of at most `MOST` characters.
 """
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -1174,16 +1175,34 @@ def class_without_effect(class_name: str) -> Text:
     return Text(reason, sentence(f"Without effect: {message}, so its priority stays as it was"))
 
 
-def other_priority_class(classes: Sequence[str], again: str = "create it again") -> str:
+def other_priority_class(
+    class_name: str, classes: Iterable[str], again: str = "create it again"
+) -> str:
     """Return what to do where a WorkloadPriorityClass does not exist, as a clause.
 
     Args:
-        classes: names of those that exist, sorted.
+        class_name: that does not exist.
+        classes: names of those that exist.
         again: what to do with the object: the label cannot be taken off.
     """
-    use = f" with one of {listed(map(name, classes))}, or" if classes else ""
+    near = near_first(class_name, classes)
+    lack = "" if near else "the cluster has none: "
+    use = f" with one of {listed(map(name, near))}, or" if near else ""
     label = f"the label {names.PRIORITY_CLASS_LABEL}"
-    return f"{again}{use} without {label}; an administrator can create the class"
+    return f"{lack}{again}{use} without {label}; an administrator can create the class"
+
+
+def priority_classes(class_name: str, classes: Iterable[str]) -> str:
+    """Return which WorkloadPriorityClasses exist beside one that does not, as a clause."""
+    near = near_first(class_name, classes)
+    return f"the cluster has {listed(map(name, near)) or 'none'}"
+
+
+def near_first(typed: str, candidates: Iterable[str]) -> list[str]:
+    """Return names, those first that may be meant by one that does not exist; then by name."""
+    in_order = sorted(set(candidates))
+    near = difflib.get_close_matches(typed, in_order, _LISTED)
+    return [*near, *(candidate for candidate in in_order if candidate not in near)]
 
 
 def group_lacks_pods(group: str) -> Text:

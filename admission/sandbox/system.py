@@ -22,6 +22,7 @@ from urllib.request import urlopen
 
 import yaml
 
+from admission.base import names
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.config.derived import Settings
@@ -70,6 +71,7 @@ class Sandbox:
         self.store = Store(crds=crds.documents(), clock=clock, warn=self.warnings.append)
         for document in crds.documents():
             self.store.create(resources.CRDS, document)
+        self.store.create(resources.NAMESPACES, _NAMESPACE)
         self._server = StoreServer(
             self.store, resources.BUILT_IN + resources.CUSTOM, answers=callers.answers(token)
         )
@@ -158,6 +160,14 @@ class Sandbox:
             ),
             bypass_stand_in.reviewer(self.store, Settings()),
         ]
+
+
+_NAMESPACE: Final[Mapping[str, Any]] = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": names.SYSTEM_NAMESPACE},
+}
+"""Where the controller records how much GPU-time was used."""
 
 
 class _WebhookCaller:

@@ -144,8 +144,9 @@ def relabelled(
         if label != before or not old.label(names.QUEUE_LABEL):
             texts += _missing_priority_class(new, lister)  # it has no priority yet
     elif label != before and _is_class_missing(label, lister):
-        classes = _listed(lister.workload_priority_class_names())
-        step = f"use one of {classes}, or have it created" if classes else "have it created"
+        classes = sentences.near_first(label, lister.workload_priority_class_names())
+        use = f"use one of {_listed(classes)}, or" if classes else "the cluster has none:"
+        step = f"{use} have it created"
         texts.append(_Verdict(sentences.class_without_effect(label), step).warning)
     if queue != old.label(names.QUEUE_LABEL):
         placement = QueueingResult(standing=ManagementState.QUEUED, queue=queue)
@@ -488,7 +489,7 @@ def _missing_priority_class(metadata: views.ObjectMeta, lister: Lister) -> Itera
     label = metadata.label(names.PRIORITY_CLASS_LABEL)
     if not _is_class_missing(label, lister):
         return
-    step = sentences.other_priority_class(lister.workload_priority_class_names())
+    step = sentences.other_priority_class(label, lister.workload_priority_class_names())
     yield _Verdict(
         sentences.priority_class_not_found("WorkloadPriorityClass", label), step
     ).warning

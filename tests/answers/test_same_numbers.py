@@ -6,6 +6,7 @@ say the same sentence.
 
 import random
 import re
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from admission.cli import who
 from admission.kube import resources
 from admission.objects.workload import Workload
 from admission.serve.dashboard import waiting_rows
+from tests.answers.rights import OfTeam
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controller.world import World
@@ -223,6 +225,7 @@ def _lab_world() -> World:
     return world
 
 
+GIB = 2**30
 LAB_NEEDS = (
     "Needs 80Gi GPU memory of lab-a100 (70Gi free of 150Gi) "
     "or 94Gi GPU memory of lab-h100 (56Gi free of 150Gi)"
@@ -249,8 +252,8 @@ def test_commands_ask_for_as_much_gpu_memory_as_a_gpu_of_each_flavor_has(typed: 
     name = _of_late(world).metadata.name
     answer = why.explain(world.store, "ml", typed if typed != "workload" else f"workload/{name}")
     assert LAB_NEEDS.lower() in answer.message.lower()
-    memory = {n.flavor: n.asks >> 30 for n in answer.numbers if n.resource == names.GPU_MEMORY}
-    assert memory == {"lab-a100": 80, "lab-h100": 94}
+    memory = {n.flavor: n.asks for n in answer.numbers if n.resource == names.GPU_MEMORY}
+    assert memory == {"lab-a100": 80 * GIB, "lab-h100": 94 * GIB}
     read = cluster.relate(cluster.read(world.store, Wanted(namespace="ml")))
     (line,) = waiting.of(read, "lab").waiting
     assert LAB_NEEDS.lower() in line.message.lower()
@@ -267,7 +270,31 @@ def test_a_product_that_commands_do_not_know_is_told_as_the_controller_counts_it
     change = patches.merge({"status": {"resourceRequests": counted}})
     world.store.patch(resources.WORKLOADS, view.metadata.name, change, "ml", subresource="status")
     answer = why.explain(world.store, "ml", f"workload/{view.metadata.name}")
-    assert {n.asks >> 30 for n in answer.numbers if n.resource == names.GPU_MEMORY} == {96}
+    assert {n.asks for n in answer.numbers if n.resource == names.GPU_MEMORY} == {96 * GIB}
+
+
+def test_a_member_is_shown_the_numbers_that_the_own_pod_says_and_none_that_are_not_known() -> None:
+    world = _lab_world()
+    member: Any = OfTeam(world.store, "ml")
+
+    def shown(typed: str) -> dict[str, tuple[int | None, int | None, int | None]]:
+        return {
+            n.flavor: (n.asks, n.free, n.reach)
+            for n in why.explain(member, "ml", typed).numbers
+            if n.resource == names.GPU_MEMORY
+        }
+
+    assert shown("pod/late") == {
+        "lab-a100": (80 * GIB, 70 * GIB, 150 * GIB),
+        "lab-h100": (94 * GIB, 56 * GIB, 150 * GIB),
+    }
+    workload = f"workload/{_of_late(world).metadata.name}"
+    nothing = (None, None, None)
+    assert shown(workload) == {"lab-a100": nothing, "lab-h100": nothing}
+    message = why.explain(member, "ml", workload).message
+    assert message.startswith(
+        "Waits: needs 10Gi more GPU memory of lab-a100 or 38Gi more GPU memory of lab-h100"
+    )
 
 
 @pytest.mark.parametrize(

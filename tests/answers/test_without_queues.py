@@ -253,7 +253,7 @@ def test_the_document_marks_what_is_about_and_what_is_not_known(team: Team) -> N
     assert (found["place"], found["placeIsAbout"]) == (40, True)
     assert found["quota"] == [
         {
-            "flavor": "a100", "resource": GPU, "asks": "8", "free": "3", "reach": None,
+            "flavor": "a100", "resource": GPU, "asks": "8", "free": "3", "reach": "16",
             "nominal": None, "heldBy": None,
         }
     ]  # fmt: skip
@@ -371,9 +371,10 @@ def test_a_job_whose_class_does_not_exist_says_so_and_which_there_are(team: Team
 def test_who_may_not_read_classes_is_told_by_the_event(team: Team) -> None:
     uid = make_job_of_class(team)
     at = "2026-01-01T00:02:00.000000Z"
-    team.add_event(uid, NOT_FOUND, at, conditions.PRIORITY_CLASS_NOT_FOUND)
+    note = f"{NOT_FOUND}; the cluster has high, low"
+    team.add_event(uid, note, at, conditions.PRIORITY_CLASS_NOT_FOUND)
     answer = team.ask()
-    assert answer.message == f"Waits: {NOT_FOUND}."
+    assert answer.message == f"Waits: {note}."
     (missing,) = answer.missing
     assert missing == (
         "The classes that exist are not shown: you may not list WorkloadPriorityClasses; shown by"
@@ -384,7 +385,8 @@ def test_who_may_not_read_classes_is_told_by_the_event(team: Team) -> None:
 def test_an_event_about_a_class_that_exists_by_now_tells_nothing(team: Team) -> None:
     uid = make_job_of_class(team)
     at = "2026-01-01T00:02:00.000000Z"
-    team.add_event(uid, NOT_FOUND, at, conditions.PRIORITY_CLASS_NOT_FOUND)
+    note = f"{NOT_FOUND}; the cluster has none"
+    team.add_event(uid, note, at, conditions.PRIORITY_CLASS_NOT_FOUND)
     team.store.create(resources.WORKLOAD_PRIORITY_CLASSES, make_class("nope", 1))
     answer = why.explain(team.store, "ml", "job.batch/train")
     assert answer.reason == "NoWorkload"

@@ -28,7 +28,7 @@ from admission.objects.usage_record import (
 from admission.sandbox.store import Store
 from tests.answers.clusters import holding, objects, pod, waiting
 from tests.builders.cluster import make_namespace
-from tests.builders.metadata import Document, make_condition
+from tests.builders.metadata import Document, make_condition, make_metadata
 from tests.cli.served import Served, served
 from tests.clocks import START, FakeClock
 
@@ -301,8 +301,38 @@ def test_a_record_that_cannot_be_read_is_named(world: World) -> None:
 def test_without_records_the_next_step_is_said(world: World) -> None:
     result = world.ask("--since", "1h")
     assert result.exit_code == 1
-    assert "no usage is recorded" in result.stderr
-    assert "journal.enabled" in result.stderr
+    assert f"no usage is recorded: namespace {SYSTEM} has no records" in result.stderr
+    assert "a minute after it has started" in result.stderr
+
+
+def test_who_asks_for_a_time_without_records_is_told_of_which_time_there_are_some(
+    world: World,
+) -> None:
+    world.add(Record(begin=HOUR - 7200, until=HOUR - 3700))
+    result = world.ask("--since", "1h")
+    begin, end = (usage_record.text_of(HOUR - seconds) for seconds in (7200, 3700))
+    assert result.exit_code == 1
+    assert f"the records of namespace {SYSTEM} are from {begin} to {end}" in result.stderr
+    assert world.ask("--since", begin).exit_code == 0
+
+
+@pytest.mark.parametrize("has_records", [False, True])
+def test_the_setting_that_switches_records_off_is_named(world: World, has_records: bool) -> None:
+    settings = (
+        f"apiVersion: {names.CONFIG_API_VERSION}\nkind: GpuConfiguration\n"
+        "journal: {enabled: false}\n"
+    )
+    metadata = make_metadata(manifests.CONFIG_MAP, SYSTEM)
+    document = {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata,
+        "data": {"config.yaml": settings},
+    }  # fmt: skip
+    world.store.create(resources.CONFIG_MAPS, document)
+    if has_records:
+        world.add(Record(begin=HOUR - 7200, until=HOUR - 3700))
+    result = world.ask("--since", "1h")
+    off = f"journal.enabled is false in ConfigMap {SYSTEM}/{manifests.CONFIG_MAP}"
+    assert off in result.stderr
 
 
 _API_VERSIONS = {"Job": "batch/v1", "Pod": "v1", "ReplicaSet": "apps/v1"}

@@ -90,7 +90,7 @@ def test_a_running_job_that_names_no_known_class_keeps_its_own_and_says_so() -> 
     name_class(world, "first", "later")
     assert asked(world, "first") == ("high", 1000)
     assert told(world, "WorkloadPriorityClassNotFound") == [
-        'WorkloadPriorityClass "later" not found'
+        'WorkloadPriorityClass "later" not found; the cluster has high, low'
     ]
     status = patches.merge({"status": {"active": 3, "succeeded": 1}})
     world.store.patch(resources.JOBS, "first", status, "ml", subresource="status")
@@ -109,7 +109,7 @@ def test_each_missing_class_is_told_of(missing: str) -> None:
     world.pass_time(5)
     assert (
         told(world, "WorkloadPriorityClassNotFound").count(
-            f'WorkloadPriorityClass "{missing}" not found'
+            f'WorkloadPriorityClass "{missing}" not found; the cluster has high, low'
         )
         == 1
     )

@@ -13,9 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from admission.answers import usage as usages
 from admission.base import names
 from admission.base.clock import SystemClock
+from admission.config.derived import Settings
 from admission.kube import resources
+from admission.objects import usage_record
+from admission.objects.usage_record import Period, Record
 from admission.run.connection import ApiServerTarget
 from admission.sandbox.demo import display_state, scenario, stage
 from admission.sandbox.demo.display_state import DisplayState
@@ -49,6 +53,13 @@ def test_the_demo_serves_every_pod_but_the_one_that_never_fits() -> None:
     assert "lab/tune-1: 1 nvidia.com/gpu on lab-h100: 94Gi, 7 slices" in budget
     assert "on lab-a100: 10Gi, 1 slice" in budget
     assert "94Gi more promised, but sick or missing" in told
+
+
+def test_the_sandbox_has_a_place_for_the_records_of_gpu_time() -> None:
+    record = usage_record.document(Record(begin=0, until=60), Period.HOUR, Settings().namespace)
+    with Sandbox(SystemClock()) as sandbox:
+        sandbox.store.create(resources.CONFIG_MAPS, record)
+        assert usages.read(sandbox.store, Settings().namespace)[0]
 
 
 def test_the_link_of_the_demo_opens_the_dashboard_for_nobody_else() -> None:

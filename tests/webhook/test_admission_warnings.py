@@ -96,7 +96,11 @@ CLASS = "kueue.x-k8s.io/priority-class"
     ("known", "step"),
     [
         ({"low", "high"}, "Create it again with one of high, low, or without the label"),
-        (set[str](), "Create it again without the label"),
+        (
+            {"high", "hope", "low"},
+            "Create it again with one of hope, high, low, or without the label",
+        ),
+        (set[str](), "The cluster has none: create it again without the label"),
     ],
 )
 def test_a_missing_priority_class_is_named_with_those_that_exist(
@@ -817,18 +821,19 @@ def test_an_update_that_names_what_does_not_exist_is_warned_about(
     assert pod_review.validate(old, new, context, RULES, cluster).warnings == said
 
 
-def test_the_warning_about_a_class_says_nothing_of_others_where_there_are_none() -> None:
+def test_the_warning_about_a_class_says_that_there_are_none() -> None:
     old, new = (
         views.ObjectMeta(name="train", labels={QUEUE: "default", **labels})
         for labels in ({}, {CLASS: "nope"})
     )
     context = Context(namespace="team-a", now_us=NOW_US)
     said = admission_warnings.relabelled(old, new, context, make_world())
-    assert said == (f"{NO_CLASS}Have it created",)
+    assert said == (f"{NO_CLASS}The cluster has none: have it created",)
 
 
 WAITS = (
-    f'Waits: WorkloadPriorityClass "nope" not found. Create it again without the label {CLASS}; an'
+    'Waits: WorkloadPriorityClass "nope" not found. The cluster has none: create it again without'
+    f" the label {CLASS}; an"
 )
 
 

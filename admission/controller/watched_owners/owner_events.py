@@ -3,7 +3,7 @@
 Source: kueue pkg/controller/jobframework/reconciler.go.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from admission.base import conditions, events, names
@@ -26,7 +26,7 @@ from admission.owners.workload import (
     has_other_gates,
     names_other_class,
 )
-from admission.reasons import kueue
+from admission.reasons import added_conditions, kueue
 
 _LASTING: Final = (
     conditions.PRIORITY_CLASS_NOT_FOUND,
@@ -71,11 +71,23 @@ class OwnerEvents:
         for event in request.events:
             self._events.event(api_requests.workload_reference(workload), event)
 
-    def lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
-        """Tell that the owner, or its pod template, names a class that does not exist."""
+    def lacks_class(
+        self, key: WorkloadKey, owner: views.Object, name: str, classes: Iterable[str]
+    ) -> None:
+        """Tell that the owner, or its pod template, names a class that does not exist.
+
+        Args:
+            key: of its Workload.
+            owner: the owner.
+            name: of the class.
+            classes: names of the WorkloadPriorityClasses that exist.
+        """
         is_label = owner.metadata.label(names.PRIORITY_CLASS_LABEL) == name
-        kind = "WorkloadPriorityClass" if is_label else "PriorityClass"
-        text = kueue.priority_class_not_found(kind, name)
+        text = (
+            added_conditions.owner_priority_class_not_found(name, classes)
+            if is_label
+            else kueue.priority_class_not_found("PriorityClass", name)
+        )
         self._tell_change(key, owner, text.reason, events.warning(*text))
 
     def lacks_workload(self, key: WorkloadKey, owner: views.Object, why: Text) -> None:

@@ -516,7 +516,7 @@ class Owners(Generic[View, Document]):
 
     def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
         """Tell once that a class does not exist; the owner is looked at when one is made."""
-        self._events.lacks_class(key, owner, name)
+        self._events.lacks_class(key, owner, name, self._configuration.priority_classes)
         self._draft.wait_for(awaited.priority_class(name))
 
     # ----------------------------------------------------------------- owners with a Workload

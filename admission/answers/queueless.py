@@ -1,0 +1,197 @@
+"""What waits and is in no ClusterQueue: its LocalQueue or its priority class does not exist.
+
+`of` returns plain data, `document` the same as JSON; docs/reference/commands.md documents it.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from admission.answers import owning, waiting, without_queues
+from admission.answers.cluster import Read
+from admission.base import conditions, names
+from admission.base.conditions import Text
+from admission.kube import errors, resources
+from admission.kube.api import Api, Document
+from admission.reasons import next_steps, reading, sentences
+from admission.reasons.next_steps import Code
+
+_MOST: Final = 50
+"""So many owners without Workload are explained; each takes some requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queueless:
+    """What waits in no ClusterQueue.
+
+    Attributes:
+        namespace: where it is.
+        workload: name of its Workload; empty where it has none.
+        owner: what waits, as ``Job train``; empty for the Workload itself.
+        requester: who created it, `owning.UNKNOWN` where nobody saw it.
+        local_queue: that it names; empty for none.
+        since: when it was created, RFC 3339.
+        message: why it waits, a sentence of the catalogue.
+        reason: its code in the catalogue.
+    """
+
+    namespace: str
+    workload: str
+    owner: str
+    requester: str
+    local_queue: str
+    since: str
+    message: str
+    reason: str
+
+    @property
+    def never(self) -> bool:
+        """Return whether it never starts as it is."""
+        return self.reason in next_steps.NEVER_STARTS
+
+
+def of(api: Api, read: Read, namespace: str, own_namespace: str) -> tuple[Queueless, ...]:
+    """Return what waits in no ClusterQueue, by namespace and name.
+
+    Workloads are looked for in all that was read, and what has none, too, in one namespace.
+
+    Args:
+        api: is asked with the rights of the caller.
+        read: queues and Workloads.
+        namespace: the only one that is of interest; empty for all.
+        own_namespace: where what has no Workload is looked for; empty for nowhere.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    found = [
+        Queueless(
+            namespace=place.namespace,
+            workload=place.workload,
+            owner=place.owner,
+            requester=place.requester,
+            local_queue=place.local_queue,
+            since=place.since,
+            message=place.message,
+            reason=place.reason,
+        )
+        for place in waiting.everywhere(read)
+        if namespace in {"", place.namespace}
+        and place.reason == Code.LOCAL_QUEUE_NOT_FOUND
+        and not read.cluster_queue_of(place.namespace, place.local_queue)
+    ]
+    if own_namespace:
+        found += _without_workload(api, read, own_namespace)
+    return tuple(sorted(found, key=lambda each: (each.namespace, each.owner, each.workload)))
+
+
+def _without_workload(api: Api, read: Read, namespace: str) -> Iterator[Queueless]:
+    """Yield what waits in a namespace and has no Workload, with why."""
+    made_for = {
+        uid
+        for workload in read.workloads.values()
+        for uid in (
+            workload.metadata.label(names.JOB_UID_LABEL),
+            *(owner.uid for owner in workload.metadata.owner_references or ()),
+        )
+    }
+    for found in (*_pods(api, namespace), *_owners(api, namespace, made_for)):
+        if found.uid not in made_for and found.text.reason in _NOT_FOUND:
+            metadata = found.metadata
+            yield Queueless(
+                namespace=namespace,
+                workload="",
+                owner=f"{found.kind} {metadata['name']}",
+                requester=(metadata.get("annotations") or {}).get(names.REQUESTER)
+                or owning.UNKNOWN,
+                local_queue=(metadata.get("labels") or {}).get(names.QUEUE_LABEL, ""),
+                since=metadata.get("creationTimestamp", ""),
+                message=found.text.message,
+                reason=found.text.reason,
+            )
+
+
+class _Lacking(NamedTuple):
+    """A pod or owner that may have no Workload, and why."""
+
+    kind: str
+    metadata: Document
+    text: Text
+
+    @property
+    def uid(self) -> str:
+        """Return the UID of the object."""
+        uid: str = self.metadata["uid"]
+        return uid
+
+
+_NOT_FOUND: Final = frozenset(
+    {Code.PRIORITY_CLASS_NOT_FOUND, Code.REFERENCE_NOT_FOUND, Code.LOCAL_QUEUE_NOT_FOUND}
+)
+
+
+def _pods(api: Api, namespace: str) -> Iterator[_Lacking]:
+    """Yield the pods in a queue that say what they wait for, as far as they may be listed."""
+    selector = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
+    try:
+        pods = api.list(resources.PODS, namespace, label_selector=selector).items
+    except errors.ForbiddenError:
+        return
+    for pod in pods:
+        for condition in (pod.get("status") or {}).get("conditions") or ():
+            if (condition["type"], condition["status"]) == (conditions.POD_ADMITTED, "False"):
+                why_it_waits = reading.of_condition(
+                    condition.get("reason", ""), condition.get("message", "")
+                )
+                yield _Lacking(resources.PODS.kind, pod["metadata"], sentences.text(why_it_waits))
+
+
+def _owners(api: Api, namespace: str, made_for: AbstractSet[str]) -> Iterator[_Lacking]:
+    """Yield Jobs in a queue, and owners of which an event says that they name no class.
+
+    Args:
+        api: is asked with the rights of the caller.
+        namespace: of them.
+        made_for: UIDs of what has a Workload, and is left out.
+    """
+    held = {owner.uid: owner for owner in without_queues.without_class(api, namespace)}
+    with suppress(errors.ForbiddenError):
+        jobs = api.list(resources.JOBS, namespace, label_selector=names.QUEUE_LABEL).items
+        for job in jobs:
+            metadata = job["metadata"]
+            if (job.get("spec") or {}).get("suspend"):
+                kind, name = resources.JOBS.kind, metadata["name"]
+                held[metadata["uid"]] = without_queues.Regarded(kind, name, metadata["uid"])
+            else:
+                held.pop(metadata["uid"], None)
+    from admission.answers import subjects, why  # noqa: PLC0415 - they import every kind of owner
+
+    lacking = [owner for uid, owner in held.items() if uid not in made_for]
+    for owner in lacking[:_MOST]:
+        try:
+            subject = subjects.find(api, namespace, f"{owner.kind}/{owner.name}")
+            answer = why.explain(api, namespace, f"{owner.kind}/{owner.name}")
+        except (subjects.SubjectError, errors.NotFoundError, errors.ForbiddenError):
+            continue  # it is gone, or may not be read
+        text = Text(answer.reason, answer.message)
+        yield _Lacking(answer.kind, subject.document["metadata"], text)
+
+
+def document(found: tuple[Queueless, ...]) -> list[dict[str, Any]]:
+    """Return what waits in no ClusterQueue as JSON."""
+    return [
+        {
+            "namespace": each.namespace,
+            "workload": each.workload,
+            "owner": each.owner,
+            "requester": each.requester,
+            "localQueue": each.local_queue,
+            "since": each.since,
+            "message": each.message,
+            "reason": each.reason,
+            "neverStarts": each.never,
+        }
+        for each in found
+    ]
