@@ -30,7 +30,7 @@ from admission.answers.cluster import Wanted
 from admission.answers.subjects import ExplainedObject
 from admission.answers.without_queues import FlavorRequest, LastEvent
 from admission.base import amount as amounts
-from admission.base import causes, clock, conditions, names, quantity, structs
+from admission.base import causes, clock, conditions, events, names, quantity, structs
 from admission.base.causes import MemberCounts, Shortage
 from admission.base.conditions import Text, WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
@@ -198,7 +198,8 @@ def _explained(api: Api, namespace: str, subject: ExplainedObject) -> Answer:
     if subject.resource == resources.LOCAL_QUEUES:
         return _of_local_queue(api, subject)
     if subject.resource == resources.WORKLOADS:
-        return _on_nodes(api, _of_workload(api, subject, subject.document, {}), subject.document)
+        answer = _of_workload(api, subject, subject.document, {})
+        return _on_nodes(api, subject, answer, subject.document)
     if subject.resource == resources.PODS:
         return _of_pod(api, subject)
     return _of_owner(api, subject)
@@ -384,7 +385,8 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
     )
     workload = _named(api, subject, prebuilt) if prebuilt else _made_for(api, subject)
     if workload is not None:
-        return _on_nodes(api, _of_workload(api, subject, workload, our_condition), workload)
+        answer = _of_workload(api, subject, workload, our_condition)
+        return _on_nodes(api, subject, answer, workload)
     ended = _ended(subject.document)
     if ended is not None:
         return _answer(subject, State.FINISHED, ended)
@@ -407,7 +409,7 @@ def _held_by_themselves(api: Api, subject: ExplainedObject) -> list[Document]:
     return [pod for pod in pods if _controller(pod) == uid]
 
 
-def _on_nodes(api: Api, answer: Answer, workload: Document) -> Answer:
+def _on_nodes(api: Api, subject: ExplainedObject, answer: Answer, workload: Document) -> Answer:
     """Return the answer with what the pods say that an admitted Workload has started."""
     if answer.state is not State.ADMITTED:
         return answer
@@ -418,7 +420,64 @@ def _on_nodes(api: Api, answer: Answer, workload: Document) -> Answer:
         return replace(answer, missing=(*answer.missing, missing))
     nodes = Counter(_node(pod) for pod in pods if _is_alive(pod) and _node(pod))
     answer = replace(answer, nodes=dict(sorted(nodes.items())))
+    answer = _as_left(api, subject, answer, workload, pods)
     return _as_pods_say(answer, workload, pods)
+
+
+def _as_left(
+    api: Api,
+    subject: ExplainedObject,
+    answer: Answer,
+    workload: Document,
+    pods: Iterable[Document],
+) -> Answer:
+    """Return that an owner whose pods ran has none any more, where its controller makes new ones.
+
+    Its Workload says so only once that has lasted for a while.
+
+    Args:
+        api: is asked with the rights of the caller.
+        subject: what is asked about.
+        answer: as the conditions of the Workload tell it.
+        workload: that is admitted.
+        pods: that it has started.
+    """
+    view, pods = _AS_WORKLOAD(workload), tuple(pods)
+    owner = view.metadata.controller()
+    has_any = any(_is_alive(pod) or _phase(pod) == "Succeeded" for pod in pods)
+    if answer.reason != Code.ADMITTED or owner is None or has_any:
+        return answer
+    if view.replaces() is not None or not _pods_held(workload)[0]:
+        return answer
+    codes = frozenset({events.POD_DISRUPTED})
+    event = without_queues.last_event(api, answer.namespace, owner.uid, codes)
+    if event is not None and event.at < answer.since:
+        event = None
+    has_run = bool(pods) or event is not None or bool(_true(workload, conditions.PODS_READY))
+    if not has_run and not subject.document.get("status", {}).get("failed"):
+        return answer
+    text = sentences.pods_left(
+        why="" if event is None else event.message,
+        at="" if event is None else event.at,
+        is_ending=any(_phase(pod) != "Failed" for pod in pods),
+        pause_seconds=_job_pause_seconds(subject),
+    )
+    return _saying(answer, text)
+
+
+def _job_pause_seconds(subject: ExplainedObject) -> int | None:
+    """Return for how long a Job makes no new pod after one failed, at most; None for others.
+
+    Source: kubernetes.io/docs/concepts/workloads/controllers/job/#pod-backoff-failure-policy.
+    """
+    if subject.resource != resources.JOBS:
+        return None
+    failed = subject.document.get("status", {}).get("failed") or 1
+    return int(min(_FIRST_PAUSE_SECONDS * 2 ** min(failed - 1, 10), _LONGEST_PAUSE_SECONDS))
+
+
+_FIRST_PAUSE_SECONDS: Final = 10
+_LONGEST_PAUSE_SECONDS: Final = 600
 
 
 def _started_pods(api: Api, answer: Answer) -> list[Document]:

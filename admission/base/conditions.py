@@ -48,6 +48,8 @@ SPEC_SUPPORTED: Final = f"{names.OWN_DOMAIN}/SpecSupported"
 POD_ADMITTED: Final = f"{names.OWN_DOMAIN}/Admitted"
 POD_REVIEWED: Final = f"{names.OWN_DOMAIN}/Reviewed"
 TERMINATION_TARGET: Final = "TerminationTarget"
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+"""On a pod that Kubernetes is about to end for another reason than that somebody deleted it."""
 
 
 # ---------------------------------------------------------------- Workloads: QuotaReserved=False

@@ -166,10 +166,14 @@ PREEMPTED_WORKLOAD: Final = "PreemptedWorkload"
 """On the Workload for which one was preempted."""
 STOPPED: Final = "Stopped"
 """On an owner that was stopped."""
+DISRUPTED: Final = "Disrupted"
+"""On a pod that leaves its node though no queue stops it."""
+POD_DISRUPTED: Final = "PodDisrupted"
+"""On what controls such a pod, which may make another one."""
 _STOPS: Final = frozenset(
     {
-        STOPPED, PREEMPTED, "PreemptionNotice", "PodTerminatedByKueue", "ExcessPodDeleted",
-        "Deleted",
+        STOPPED, DISRUPTED, PREEMPTED, "PreemptionNotice", "PodTerminatedByKueue",
+        "ExcessPodDeleted", "Deleted",
     }
 )  # fmt: skip
 
@@ -190,6 +194,40 @@ def goes_on(reason: str) -> bool:
 def stopped(message: str) -> Event:
     """Return the event on an owner when it is stopped: deleted or suspended."""
     return Event(NORMAL, STOPPED, message)
+
+
+_DISRUPTIONS: Final = {
+    "EvictionByEvictionAPI": "it was evicted, as kubectl drain does",
+    "DeletionByTaintManager": "it does not tolerate a taint that the node got",
+    "DeletionByPodGC": "the node is gone",
+    "PreemptionByScheduler": "the scheduler gave its room to a pod with a higher priority",
+    "TerminationByKubelet": "the node is shut down, or is short of memory or disk",
+}
+"""Words for the reasons of a pod's condition DisruptionTarget.
+
+Source: kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions.
+"""
+
+
+def disrupted(node: str, reason: str, message: str) -> Event:
+    """Return the event on a pod that leaves its node.
+
+    Args:
+        node: that it leaves.
+        reason: of its condition DisruptionTarget.
+        message: likewise.
+    """
+    return Event(WARNING, DISRUPTED, f"It left node {node}: {_why_disrupted(reason, message)}")
+
+
+def pod_disrupted(node: str, reason: str, message: str) -> Event:
+    """Return the event on what controls such a pod; the arguments are those of `disrupted`."""
+    why = _why_disrupted(reason, message)
+    return Event(WARNING, POD_DISRUPTED, f"A pod left node {node}: {why}")
+
+
+def _why_disrupted(reason: str, message: str) -> str:
+    return _DISRUPTIONS.get(reason) or message or reason or "?"
 
 
 def stray_pod_deleted(hosts: str) -> Event:

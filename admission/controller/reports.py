@@ -1,7 +1,9 @@
-"""What only people read: statuses of queues, and conditions of Workloads that wait."""
+"""What only people read: statuses of queues, conditions of what waits, events of what left."""
 
+from admission.base.events import Events
 from admission.controller.pending_conditions import PendingConditionWriter
 from admission.controller.queues.queue_status_writer import QueueStatuses
+from admission.controller.watched_owners.disruptions import Disruptions
 from admission.controller.writing.flow_control import FlowControl
 
 
@@ -16,6 +18,8 @@ class Reports:
         statuses: QueueStatuses,
         pending_conditions: PendingConditionWriter,
         flow: FlowControl,
+        disruptions: Disruptions,
+        events: Events,
     ) -> None:
         """Begin with statuses.
 
@@ -23,14 +27,19 @@ class Reports:
             statuses: of queues.
             pending_conditions: of Workloads.
             flow: says whether there is room.
+            disruptions: of pods that run.
+            events: takes events about them.
         """
         self._statuses = statuses
         self._pending_conditions = pending_conditions
         self._flow = flow
         self._conditions_first = False
+        self._disruptions = disruptions
+        self._events = events
 
     def send(self) -> None:
         """Send as many as there is room for."""
+        self._disruptions.tell(self._events)
         self._statuses.collect()
         if self._conditions_first:
             self._pending_conditions.send()

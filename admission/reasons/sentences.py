@@ -1066,6 +1066,26 @@ def members_not_running(counts: MemberCounts) -> Text:
     return pods_not_running(hint(counts))
 
 
+def pods_left(*, why: str, at: str, is_ending: bool, pause_seconds: int | None) -> Text:
+    """Return that the pods of an owner have left, and that its controller makes new ones.
+
+    ``Admitted, but has no pod now; a pod left node n1: it was evicted, as kubectl drain does
+    (10:15:35 UTC); its controller makes new ones, normally after about 10 s.``
+
+    Args:
+        why: what was said of them, a sentence; empty where nothing was.
+        at: when, RFC 3339.
+        is_ending: whether some of them are still ending.
+        pause_seconds: for how long the controller may make none; None where that is not known.
+    """
+    head = "Admitted, but its pods are ending" if is_ending else "Admitted, but has no pod now"
+    cause = f"{why[:1].lower()}{why[1:].rstrip('.')} ({at[11:19]} UTC)" if why else ""
+    when = "" if pause_seconds is None else f", normally after about {pause_seconds} s"
+    after = " once they have ended" if is_ending else ""
+    makes = f"its controller makes new ones{after}{when}"
+    return Text(Code.PODS_NOT_RUNNING, sentence(head, cause, makes))
+
+
 def missing(counts: MemberCounts) -> str:
     """Return the first thing that a Workload lacks to run, as a clause."""
     total, scheduled = counts.asked, counts.scheduled

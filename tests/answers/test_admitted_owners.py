@@ -219,3 +219,88 @@ def test_pods_that_name_no_workload_leave_what_the_condition_says(store: Store) 
     start_pod(store, "ended", "n1", phase="Failed")
     message = why.explain(store, "ml", "job.batch/train").message
     assert message == f"Admitted, but {NOT_CREATED}."
+
+
+HAS_RUN = make_condition("PodsReady", "True", "Started", "")
+DRAINED = "A pod left node n1: it was evicted, as kubectl drain does"
+
+
+def admit_running_job(
+    store: Store, pods: int = 1, failed: int = 0, *, has_run: bool = True
+) -> str:
+    """Make a Job that was admitted, and has run; return its UID."""
+    admit_job(store, pods, pods)
+    job = store.get(resources.JOBS, "train", "ml")
+    store.replace(resources.JOBS, {**job, "status": {"failed": failed}}, subresource="status")
+    workload = store.get(resources.WORKLOADS, "w", "ml")
+    uid: str = job["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid}
+    workload["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    workload = store.replace(resources.WORKLOADS, workload)
+    workload["status"]["conditions"] += [HAS_RUN] if has_run else []
+    store.replace(resources.WORKLOADS, workload, subresource="status")
+    return uid
+
+
+def tell(store: Store, uid: str, reason: str, note: str) -> None:
+    """Make an event on the Job."""
+    event = {
+        "metadata": {"name": "told"},
+        "regarding": {"kind": "Job", "namespace": "ml", "name": "train", "uid": uid},
+        "type": "Warning", "reason": reason, "note": note,
+        "eventTime": "2026-01-02T03:04:05.000000Z",
+    }  # fmt: skip
+    store.create(resources.EVENTS, event, "ml")
+
+
+@pytest.mark.parametrize(
+    ("failed", "pause"), [(0, 10), (1, 10), (3, 40), (500, 600)],
+    ids=["deleted", "failed once", "failed again", "the pause has an end"],
+)  # fmt: skip
+def test_a_job_without_pods_says_that_they_left_and_when_new_ones_come(
+    store: Store, failed: int, pause: int
+) -> None:
+    uid = admit_running_job(store, failed=failed)
+    comes = f"its controller makes new ones, normally after about {pause} s"
+    answer = why.explain(store, "ml", "job.batch/train")
+    assert (answer.reason, answer.state) == ("PodsNotRunning", "admitted")
+    assert answer.message == f"Admitted, but has no pod now; {comes}."
+    tell(store, uid, "PodDisrupted", DRAINED)
+    assert why.explain(store, "ml", "job.batch/train").message == (
+        "Admitted, but has no pod now; a pod left node n1: it was evicted, as kubectl drain does"
+        f" (03:04:05 UTC); {comes}."
+    )
+    assert why.explain(store, "ml", "workload/w").message == (
+        "Admitted, but has no pod now; a pod left node n1: it was evicted, as kubectl drain does"
+        " (03:04:05 UTC); its controller makes new ones."
+    )
+
+
+def test_pods_that_are_ending_are_told_of_until_they_have_ended(store: Store) -> None:
+    admit_running_job(store)
+    start_pod(store, "a", "n1")
+    pod = store.get(resources.PODS, "a", "ml")
+    pod["metadata"]["finalizers"] = ["example.com/hold"]
+    store.replace(resources.PODS, pod)
+    store.delete(resources.PODS, "a", "ml")
+    assert why.explain(store, "ml", "job.batch/train").message == (
+        "Admitted, but its pods are ending; its controller makes new ones once they have ended,"
+        " normally after about 10 s."
+    )
+
+
+@pytest.mark.parametrize(("failed", "reason"), [(0, "Admitted"), (1, "PodsNotRunning")])
+def test_a_job_whose_pods_were_not_created_yet_has_not_lost_them(
+    store: Store, failed: int, reason: str
+) -> None:
+    admit_running_job(store, failed=failed, has_run=False)
+    assert why.explain(store, "ml", "job.batch/train").reason == reason
+
+
+@pytest.mark.parametrize("phase", ["Running", "Succeeded"])
+def test_a_job_with_a_pod_that_runs_or_has_succeeded_has_not_lost_its_pods(
+    store: Store, phase: str
+) -> None:
+    admit_running_job(store, pods=2, failed=1)
+    start_pod(store, "a", "n1", phase=phase)
+    assert why.explain(store, "ml", "job.batch/train").reason == "Admitted"

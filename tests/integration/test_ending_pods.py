@@ -17,7 +17,7 @@ from admission.reasons.next_steps import Code
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.integration import teams
-from tests.integration.installed import Installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -85,9 +85,7 @@ def test_who_waits_for_preempted_pods_is_told_how_much_they_hold_and_until_when(
 ) -> None:
     """An administrator reads which pods these are; a member of the team that waits does not."""
     owner = system.add_team(8, **RECLAIMS)
-    system.api.patch(
-        f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{owner}", {"spec": {"cohortName": owner}}
-    )
+    system.api.patch(f"{KUEUE}/clusterqueues/{owner}", {"spec": {"cohortName": owner}})
     borrower = add_borrower(system, owner, pods=2)
     member = viewer(system, owner)
     if kind == "pod":
@@ -124,9 +122,7 @@ def test_a_job_that_was_preempted_tells_its_team_what_is_free_beside_what_it_nee
     """Its condition Evicted says nothing of quota; that of its reservation does."""
     system = whole_installation
     system.cluster.add_gpu_node("ending", gpus=8, labels={names.GPU_PRODUCT_LABEL: "A100"})
-    team = teams.Team(
-        system, teams.add_editor(system), 8, preemption={"withinClusterQueue": "LowerPriority"}
-    )
+    team = teams.Team(system, system.api, 8, preemption={"withinClusterQueue": "LowerPriority"})
     system.add_classes(urgent=1000)
     member = viewer(system, team.name)
     pod = {"annotations": {"controlplane.test/run-for": "1h"}}
@@ -144,3 +140,49 @@ def test_a_job_that_was_preempted_tells_its_team_what_is_free_beside_what_it_nee
     assert answer["message"].startswith(f"Waits: needs 8 {team.name}, 4 free")
     (quota,) = answer["quota"]
     assert (quota["asks"], quota["free"]) == ("8", "4")
+
+
+def evict(system: Installed, namespace: str, pod: str) -> None:
+    """Evict a pod as a drain of its node does."""
+    eviction = {
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": namespace},
+    }  # fmt: skip
+    system.api.post(f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", eviction)
+
+
+def test_what_a_drain_takes_from_a_node_says_so_and_whether_it_comes_back(
+    whole_installation: Installed,
+) -> None:
+    """A pod without an owner is gone for good; a Job gets another pod after a pause."""
+    system = whole_installation
+    system.cluster.add_gpu_node("drained", gpus=8, labels={names.GPU_PRODUCT_LABEL: "A100"})
+    team = teams.Team(system, system.api, 8)
+    member = viewer(system, team.name)
+    pod = {"annotations": {"controlplane.test/run-for": "1h"}}
+    job = make_job("train", 1, gpus=4, labels={names.QUEUE_LABEL: "default"}, pod=pod)
+    system.api.post(f"/apis/batch/v1/namespaces/{team.name}/jobs", job)
+    system.create_pod(team.name, "alone", gpus=4)
+    waiting.until(
+        lambda: len(team.listed()) == 2 and team.running(*team.listed()), what="both run"
+    )
+    nodes = {name: one["spec"]["nodeName"] for name, one in team.listed().items()}
+    for name in nodes:
+        evict(system, team.name, name)
+    left = f"left node {nodes['alone']}: it was evicted, as kubectl drain does"
+
+    def of_job() -> bool:
+        answer = why(team.name, "job.batch/train", member)
+        message = answer.get("message", "")
+        return left in message and "its controller makes new ones" in message
+
+    waiting.until(of_job, what="the Job says that its pods left, and that others come")
+    gone = waiting.until(
+        lambda: why(team.name, "pod/alone", member).get("message"), what="the answer"
+    )
+    assert gone.startswith("pod alone is gone; it was told at ")
+    assert f": It {left}" in gone
+    waiting.until(
+        lambda: why(team.name, "job.batch/train", member)["reason"] == Code.ADMITTED,
+        what="the Job has a pod again",
+    )

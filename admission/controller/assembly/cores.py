@@ -193,7 +193,7 @@ def make(installation: Installation) -> CoreParts:
         ),
         scheduling=scheduling,
         reconciling=reconciling,
-        reports=Reports(statuses, pending_conditions, flow),
+        reports=Reports(statuses, pending_conditions, flow, running.disruptions, events),
         effects=effects,
         present=PresentState(
             state=state,

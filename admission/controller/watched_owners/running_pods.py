@@ -34,6 +34,7 @@ from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import orphans, owner_requests
 from admission.controller.watched_owners.coverage import Coverage
+from admission.controller.watched_owners.disruptions import Disruptions
 from admission.controller.watched_owners.domain_tellings import OwnerTellings
 from admission.controller.watched_owners.elastic_waiters import ElasticWaiters
 from admission.controller.watched_owners.members import Members
@@ -380,6 +381,7 @@ class RunningPods:
         informers: who takes what is watched, by resource.
         members: how many pods there are of owners that were let go as a whole.
         releasing: pods that hold quota though they were stopped, or their Workload has ended.
+        disruptions: those that leave their node though no queue stops them.
     """
 
     def __init__(
@@ -437,6 +439,7 @@ class RunningPods:
         Workloads are not listed."""
         self.releasing = ReleasingPods(self._view_of)
         self.members = Members(clock, inventory.lost_nodes.is_lost, look_at, workloads.first)
+        self.disruptions = Disruptions(clock)
         self.informers: dict[Resource, Informer[views.Pod]] = {
             resources.RELEASED_PODS: Informer("Pod", self._see_of_owner, self._lose_of_owner)
         }
@@ -449,6 +452,8 @@ class RunningPods:
         self.members.on_update(pod)
         doubt = self._doubts.pop(uid, None)
         self._note_gated(pod)
+        if (ran := self._pods.get(uid)) is not None:
+            self.disruptions.note(ran.view, pod)
         if not self._runs(pod):
             self._forget(uid)
             return
