@@ -11,7 +11,7 @@ from typing import Any, Final
 from admission.answers import cluster, owning, quota_use, shortages
 from admission.answers.cluster import Read
 from admission.base import clock, conditions, names
-from admission.base.causes import ALL_NAMED
+from admission.base.causes import ALL_NAMED, Shortage
 from admission.base.conditions import Text
 from admission.base.names import (
     ClusterQueueName,
@@ -48,7 +48,8 @@ class Place:
         local_queue: the LocalQueue that it is in.
         priority: higher goes first.
         since: when it was created, RFC 3339.
-        asks: what it asks for, by resource.
+        asks: what it asks for, by resource; the most, where that differs by flavor.
+        lowest: the least that it may ask for instead, of resources where that differs.
         message: why it waits, a sentence of the catalogue; empty where it was not tried yet.
         reason: its code in the catalogue; empty likewise.
         never: whether it never starts as it is, whoever else ends.
@@ -64,6 +65,7 @@ class Place:
     priority: int
     since: str
     asks: Mapping[str, int]
+    lowest: Mapping[str, int]
     message: str
     reason: str = ""
     never: bool = False
@@ -214,7 +216,7 @@ def _places(
         value, view = waiting[key], read.workloads[key]
         local = value.queue.namespace, value.queue.name
         seen[local] = seen.get(local, 0) + 1
-        text = _said(read, view)
+        text, amounts = _said(read, view)
         yield Place(
             place=place,
             local_place=seen[local],
@@ -226,21 +228,35 @@ def _places(
             priority=value.priority,
             since=view.metadata.creation_timestamp or "",
             asks=quota_use.asks(view, value),
+            lowest=_lowest(amounts),
             message=text.message,
             reason=text.reason,
             never=_never_starts(read, view, text.reason),
         )
 
 
-def _said(read: Read, view: Workload) -> Text:
+def _lowest(amounts: Iterable[Shortage]) -> dict[str, int]:
+    """Return the least that pod sets may ask for together, where it differs by flavor."""
+    by_pod_set: dict[tuple[str, str], list[int]] = {}
+    for each in amounts:
+        by_pod_set.setdefault((each.resource, each.pod_set), []).append(each.requested)
+    differing = {resource for (resource, _), asks in by_pod_set.items() if len(set(asks)) > 1}
+    return {
+        resource: sum(min(asks) for key, asks in by_pod_set.items() if key[0] == resource)
+        for resource in sorted(differing)
+    }
+
+
+def _said(read: Read, view: Workload) -> tuple[Text, Sequence[Shortage]]:
+    """Return why a Workload waits, and what it asks for in each flavor, where that is known."""
     condition = view.status.condition(conditions.QUOTA_RESERVED)
     if condition is None or condition.status == "True":
-        return Text("", "")
+        return Text("", ""), ()
     queue = _queue_of(read, view)
     text = sentences.text(reading.of_condition(condition.reason, condition.message), queue)
     node = read.admitting.queues.get(ClusterQueueName(queue))
     if node is None:
-        return text
+        return text, ()
     text = with_flavors(node, text, condition.message)
     alone = [
         replace(short, holders=(), unnamed=ALL_NAMED)
@@ -249,7 +265,7 @@ def _said(read: Read, view: Workload) -> Text:
         )
     ]
     text = shortages.verdict(text, alone, queue)
-    return shortages.exceeds_nodes(text, view, alone, read.objects.flavors)
+    return shortages.exceeds_nodes(text, view, alone, read.objects.flavors), alone
 
 
 def with_flavors(node: QueueNode, text: Text, message: str) -> Text:
