@@ -12,7 +12,7 @@ from admission.answers import cluster, owning, queue_caps, quota_use, shortages
 from admission.answers.cluster import Read
 from admission.answers.queue_caps import QueueCap
 from admission.base import clock, conditions, names
-from admission.base.causes import ALL_NAMED
+from admission.base.causes import ALL_NAMED, Shortage
 from admission.base.conditions import Text
 from admission.base.names import (
     ClusterQueueName,
@@ -50,7 +50,8 @@ class Place:
         local_queue: the LocalQueue that it is in.
         priority: higher goes first.
         since: when it was created, RFC 3339.
-        asks: what it asks for, by resource.
+        asks: what it asks for, by resource; the most, where that differs by flavor.
+        lowest: the least that it may ask for instead, of resources where that differs.
         message: why it waits, a sentence of the catalogue; empty where it was not tried yet.
         reason: its code in the catalogue; empty likewise.
         never: whether it never starts as it is, whoever else ends.
@@ -66,6 +67,7 @@ class Place:
     priority: int
     since: str
     asks: Mapping[str, int]
+    lowest: Mapping[str, int]
     message: str
     reason: str = ""
     never: bool = False
@@ -261,7 +263,7 @@ def _places(
     for place, key in order:
         value, view = waiting[key], read.workloads[key]
         local = value.queue.namespace, value.queue.name
-        text = _said(read, view)
+        text, amounts = _said(read, view)
         never = _never_starts(read, view, text.reason)
         is_passed = never and not is_strict
         seen[local] = seen.get(local, 0) + (not is_passed)
@@ -276,6 +278,7 @@ def _places(
             priority=value.priority,
             since=view.metadata.creation_timestamp or "",
             asks=quota_use.asks(view, value),
+            lowest=_lowest(amounts),
             message=text.message,
             reason=text.reason,
             never=never,
@@ -297,16 +300,29 @@ def _numbered(
         yield place if is_passed else replace(place, place=count)
 
 
-def _said(read: Read, view: Workload) -> Text:
+def _lowest(amounts: Iterable[Shortage]) -> dict[str, int]:
+    """Return the least that pod sets may ask for together, where it differs by flavor."""
+    by_pod_set: dict[tuple[str, str], list[int]] = {}
+    for each in amounts:
+        by_pod_set.setdefault((each.resource, each.pod_set), []).append(each.requested)
+    differing = {resource for (resource, _), asks in by_pod_set.items() if len(set(asks)) > 1}
+    return {
+        resource: sum(min(asks) for key, asks in by_pod_set.items() if key[0] == resource)
+        for resource in sorted(differing)
+    }
+
+
+def _said(read: Read, view: Workload) -> tuple[Text, Sequence[Shortage]]:
+    """Return why a Workload waits, and what it asks for in each flavor, where that is known."""
     condition = view.status.condition(conditions.QUOTA_RESERVED)
     if condition is None or condition.status == "True":
-        return Text("", "")
+        return Text("", ""), ()
     queue = _queue_of(read, view)
     text = sentences.text(reading.of_condition(condition.reason, condition.message), queue)
     ending = reading.ending(condition.message)
     node = read.admitting.queues.get(ClusterQueueName(queue))
     if node is None:
-        return sentences.with_ending(text, ending)
+        return sentences.with_ending(text, ending), ()
     text = with_flavors(node, text, condition.message)
     alone = [
         replace(short, holders=(), unnamed=ALL_NAMED)
@@ -316,7 +332,7 @@ def _said(read: Read, view: Workload) -> Text:
     ]
     text = shortages.verdict(text, alone, queue)
     text = shortages.exceeds_nodes(text, view, alone, read.objects.flavors)
-    return sentences.with_ending(text, ending)
+    return sentences.with_ending(text, ending), alone
 
 
 def with_flavors(node: QueueNode, text: Text, message: str) -> Text:

@@ -283,11 +283,19 @@ def _starts(place: Place, showing: _Showing) -> str:
     return "" if start is None else f"within {durations.within(start - showing.now)}"
 
 
+def _between(resource: str, lowest: int | None, highest: int) -> str:
+    """Return what is asked for, which may be less in some flavors: ``80Gi to 94Gi``."""
+    high = quantity.from_canonical(resource, highest)
+    if lowest is None or lowest >= highest:
+        return high
+    return f"{quantity.from_canonical(resource, lowest)} to {high}"
+
+
 def _row(place: Place, showing: _Showing) -> tuple[str, ...]:
     gpus = {resource: n for resource, n in place.asks.items() if quota_use.is_gpu(resource)}
     shown = place.asks if showing.every or not gpus else gpus
     asks = ", ".join(
-        f"{quantity.from_canonical(resource, shown[resource])} {resource}"
+        f"{_between(resource, place.lowest.get(resource), shown[resource])} {resource}"
         for resource in sorted(shown, key=quota_use.order_of)
     )
     return (

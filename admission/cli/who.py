@@ -217,10 +217,11 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
             "say which is meant: " + " or ".join(f"--kind {choice}" for choice in kinds),
             code=ErrorCode.AMBIGUOUS,
         )
+    where = _where(read, target)
     if not kinds or not (meant[kinds[0]] or kinds == ["user"]):
         output.fail(
-            f"{name!r} is no {kind or 'node, queue, cohort or user'} that holds something you may "
-            "read",
+            f"{name!r} is no {kind or 'node, queue, cohort or user'} that holds something"
+            f"{where if where.startswith(' in ') else ' you may read'}",
             _owned(name, every)
             or similar(name, _known_names(read, target, every)) + _see(read, target, name),
             code=ErrorCode.NOT_FOUND,
@@ -231,7 +232,6 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
             "name the user in full",
             code=ErrorCode.AMBIGUOUS,
         )
-    where = _where(read, target)
     match kinds[0]:
         case "node" if node is not None:
             return _on_node(target, node, name)

@@ -24,11 +24,13 @@ class GpuAnnotations:
         profile: canonical MIG profile; empty = any.
         memory_bytes: least memory of each GPU; 0 = any.
         own: whether an annotation names this very container.
+        is_default: whether the namespace says it, and not the pod.
     """
 
     profile: str = ""
     memory_bytes: int = 0
     own: bool = False
+    is_default: bool = False
 
     def __bool__(self) -> bool:
         """Return whether anything is wished for."""

@@ -11,6 +11,7 @@ resources are immutable after creation, also while gated.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from admission.base import names, pod_resources, quantity
 from admission.base.errors import InvalidValueError
@@ -537,6 +538,7 @@ def _warnings(
             _several_shares(menu, answer),
             _renamed_share(menu, answer),
             _unknown_cut(menu, answer),
+            _much_larger(answer),
         ):
             if text:
                 warnings[text] = None
@@ -574,6 +576,29 @@ def _renamed_share(menu: ResolvedCapabilities, answer: RequestAnswer) -> str:
     return (
         f"container {answer.ask.container}: flavor {menu.flavor.name} offers"
         f" {answer.resource}, not {names.GPU_RESOURCE}; each unit is {part} of a GPU"
+    )
+
+
+_MUCH: Final = 2
+"""So many times the memory that a pod asks for is worth a warning."""
+
+
+def _much_larger(answer: RequestAnswer) -> str:
+    """Return that a wish for memory takes a whole GPU that has much more; empty for no."""
+    wish, offer, count = answer.ask.wish, answer.offer, answer.ask.count
+    is_whole = offer.grain is DeviceKind.GPU and not offer.shared
+    if wish.is_default or not wish.memory_bytes or not is_whole or offer.memory_bytes is None:
+        return ""
+    if offer.memory_bytes < _MUCH * wish.memory_bytes:
+        return ""
+    lowest, has = (
+        quantity.from_canonical("memory", value)
+        for value in (wish.memory_bytes, offer.memory_bytes)
+    )
+    taken = f"a whole GPU of {has}" if count == 1 else f"{count} whole GPUs of {has} each"
+    return (
+        f"container {answer.ask.container}: asks for {lowest} of GPU memory and takes {taken}:"
+        " its queue offers no smaller device that is large enough"
     )
 
 

@@ -206,7 +206,7 @@ def _with_default(request: PodRequest, memory_bytes: int) -> PodRequest:
     """The namespace's least memory as the wish of containers that wish for nothing themselves."""
     if not memory_bytes:
         return request
-    default = GpuAnnotations(memory_bytes=memory_bytes)
+    default = GpuAnnotations(memory_bytes=memory_bytes, is_default=True)
     containers = tuple(
         replace(c, wish=default) if not c.wish and c.limits.get(names.GPU_RESOURCE) else c
         for c in request.containers

@@ -256,6 +256,7 @@ def test_commands_ask_for_as_much_gpu_memory_as_a_gpu_of_each_flavor_has(typed: 
     assert memory == {"lab-a100": 80 * GIB, "lab-h100": 94 * GIB}
     read = cluster.relate(cluster.read(world.store, Wanted(namespace="ml")))
     (line,) = waiting.of(read, "lab").waiting
+    assert (line.lowest, line.asks[names.GPU_MEMORY]) == ({names.GPU_MEMORY: 80 * GIB}, 94 * GIB)
     assert LAB_NEEDS.lower() in line.message.lower()
 
 

@@ -796,7 +796,8 @@ def test_a_node_and_a_gpu_of_it_are_looked_for_in_the_namespace_of_the_context(
     assert team.lines("who", "n1/0")[:3] == with_option[:3]
     assert team.told("who", "n1/0")["subject"]["kind"] == "node"
     assert team.told("who", "ml/research")["subject"]["kind"] == "queue"
-    hint = team.ask("who", "n9/0").stderr.splitlines()[-1]
+    error, *_, hint = team.ask("who", "n9/0").stderr.splitlines()
+    assert error.endswith("is no node, queue, cohort or user that holds something in namespace ml")
     assert hint == (
         "hint: name yours: kubectl gpu who n9/0 -n NAMESPACE --kubeconfig "
         f"{team.kubeconfig}; you may not read all namespaces, and only ml was read; see who holds "

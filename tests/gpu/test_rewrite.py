@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.gpu import placement
+from admission.gpu.request_annotations import GpuAnnotations
 from admission.gpu.rewrite import ContainerRequest, LimitedNames, Rewrite
 from tests.gpu.builders import (
     GIB,
@@ -344,6 +345,38 @@ def test_several_slices_warn_of_missing_nvlink():
     gang = run(make_container(), flavors=(SLICED,), gang=True)
     assert isinstance(gang, Rewrite)
     assert "a gang on MIG" in gang.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("gib", "covered", "told"),
+    [
+        (
+            8,
+            (GPU,),
+            "asks for 8Gi of GPU memory and takes a whole GPU of 80Gi: its queue offers no",
+        ),
+        (40, (GPU,), "asks for 40Gi of GPU memory and takes a whole GPU of 80Gi"),
+        (41, (GPU,), ""),
+        (8, (GPU, mig("1g.10gb")), ""),
+        (0, (GPU,), ""),
+    ],
+)
+def test_who_asks_for_little_memory_is_told_that_it_takes_a_whole_gpu(
+    gib: int, covered: tuple[str, ...], told: str
+) -> None:
+    result = run(make_container(gib=gib), flavors=(make_flavor("a100", A100, *covered),))
+    assert isinstance(result, Rewrite)
+    texts = [text for text in result.warnings if "whole GPU" in text]
+    assert len(texts) == bool(told)
+    assert all(told in text for text in texts)
+
+
+def test_what_the_namespace_asks_for_by_default_takes_a_whole_gpu_without_a_warning() -> None:
+    wish = GpuAnnotations(memory_bytes=8 * GIB, is_default=True)
+    container = dataclasses.replace(make_container(), wish=wish)
+    result = run(container, flavors=(make_flavor("a100", A100, GPU),))
+    assert isinstance(result, Rewrite)
+    assert result.warnings == ()
 
 
 def test_several_shares_warn_where_the_plugin_allows_them():
