@@ -77,11 +77,10 @@ class Reconciling:
             self._log.exception("workload skipped", namespace=key.namespace, name=key.title())
             self._flow.rest(key, flow_control.ODD_SECONDS)
             return
-        if (
-            plan.request is None
-            and self._workloads.get(key) is None
-            and self._subject(key) is None
-        ):
+        if plan.request is not None:
+            return
+        self._flow.pause(key)
+        if self._workloads.get(key) is None and self._subject(key) is None:
             self._flow.forget(key)
 
     def _plan(self, key: WorkKey) -> ReconcilePlan:

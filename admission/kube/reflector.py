@@ -135,6 +135,109 @@ def _ignore(*_: object) -> None:
     """Only the log tells."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Followed(Generic[T]):
+    """Which objects are followed, and how.
+
+    Attributes:
+        into: type that objects are decoded to.
+        namespace: only this one; empty for all.
+        label_selector: only objects that match.
+        field_selector: only objects that match.
+        page_size: objects per page of a list.
+        watch_seconds: least and longest life of one watch.
+    """
+
+    into: type[T]
+    namespace: str
+    label_selector: str
+    field_selector: str
+    page_size: int
+    watch_seconds: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listeners(Generic[T]):
+    """Who is told what; see `Reflector`."""
+
+    sink: Sink[T]
+    on_undecodable: Callable[[Undecodable], None]
+    on_reverted: Callable[[], None]
+    on_unserved: Callable[[], None]
+
+
+class _Waits:
+    """How long a reflector waits after what failed.
+
+    Attributes:
+        failures: how often anything failed.
+        last_failure: monotonic time of the last one; of the start before.
+        unserved: requests in a row that were not answered, or by a server that starts.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        rng: random.Random,
+        connectivity: "Connectivity",
+        pause: Callable[[float], object] | None,
+        stopping: threading.Event,
+    ) -> None:
+        self.failures = 0
+        self.last_failure = clock.monotonic()
+        self.unserved = 0
+        self._clock = clock
+        self._connectivity = connectivity
+        self._returns = connectivity.returns
+        self._pause = pause
+        self._stopping = stopping
+        self._is_asked_to_wait = False
+        self._backoff = Backoff(rng)
+        first, longest = _UNANSWERED_SECONDS
+        self._unanswered = Backoff(rng, first_seconds=first, longest_seconds=longest)
+        self._absent = Backoff(rng, longest_seconds=_ABSENT_SECONDS)
+
+    def rest(self, seconds: float) -> None:
+        """Wait; unless the server has asked for it, until the server answers at most."""
+        if self._pause is not None:
+            self._pause(seconds)
+        elif self._is_asked_to_wait:
+            self._stopping.wait(seconds)
+        else:
+            self._connectivity.wait(seconds, self._stopping)
+
+    def answered(self) -> None:
+        """Take that the server has answered."""
+        self.unserved = 0
+
+    def failed(self, retry_after: float | None) -> float:
+        """Return the seconds to wait after a failure, at least as many as the server asks for."""
+        self._count(is_asked_to_wait=retry_after is not None)
+        if self._returns != self._connectivity.returns:
+            self._returns = self._connectivity.returns
+            self._backoff.reset()
+        return self._backoff.failed(self.last_failure, retry_after)
+
+    def not_served(self) -> float:
+        """Return the seconds to wait after a request without answer, or of a server that starts.
+
+        A server that starts asks to wait for longer than it takes.
+        """
+        self._count(is_asked_to_wait=False)
+        self.unserved += 1
+        return self._unanswered.failed(self.last_failure)
+
+    def not_there(self) -> float:
+        """Return the seconds to wait where the server does not know the kind."""
+        self._count(is_asked_to_wait=False)
+        return self._absent.failed(self.last_failure)
+
+    def _count(self, *, is_asked_to_wait: bool) -> None:
+        self.failures += 1
+        self.last_failure = self._clock.monotonic()
+        self._is_asked_to_wait = is_asked_to_wait
+
+
 class Reflector(Generic[T]):
     """Keeps a sink informed of the objects of one resource.
 
@@ -146,7 +249,6 @@ class Reflector(Generic[T]):
         newest: latest version that was seen, as a number.
         listing: objects that the last list has brought so far; any thread may look.
         lists: lists that went to the sink.
-        failures: failed lists and watches.
     """
 
     def __init__(
@@ -202,38 +304,30 @@ class Reflector(Generic[T]):
         self.listing = 0
         self.newest = newest
         self.lists = 0
-        self.failures = 0
         self._api = api
-        self._into = into
-        self._sink = sink
+        self._followed = _Followed(
+            into, namespace, label_selector, field_selector, page_size, watch_seconds
+        )
+        self._listeners = _Listeners(sink, on_undecodable, on_reverted, on_unserved)
         self._clock = clock
-        self._namespace = namespace
-        self._label_selector = label_selector
-        self._field_selector = field_selector
-        self._page_size = page_size
-        self._watch_seconds = watch_seconds
-        self._on_undecodable = on_undecodable
-        self._on_reverted = on_reverted
-        self._on_unserved = on_unserved
         self._on_page = None if newest else on_page
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, keeps no secret
-        self._backoff = Backoff(self._rng)
-        first, longest = _UNANSWERED_SECONDS
-        self._unanswered = Backoff(self._rng, first_seconds=first, longest_seconds=longest)
         self._connectivity = connectivity or Connectivity(clock)
-        self._returns = self._connectivity.returns
-        self._is_answered = self._is_asked_to_wait = False
-        self._absent = Backoff(self._rng, longest_seconds=_ABSENT_SECONDS)
-        self._unserved = 0
+        self._is_answered = False
         self._stopping = threading.Event()
-        self._pause = pause
+        self._waits = _Waits(clock, self._rng, self._connectivity, pause, self._stopping)
         self._version = ""
         self._paged = True
         self._stream: WatchStream[T] | None = None
         self._lock = threading.RLock()  # a sink may call stop()
-        self._last_activity = self._last_failure = clock.monotonic()
+        self._last_activity = clock.monotonic()
         self._thread: threading.Thread | None = None
         self._log = logs.get("reflector").bind(resource=resource.qualified)
+
+    @property
+    def failures(self) -> int:
+        """Return how many lists and watches have failed."""
+        return self._waits.failures
 
     @property
     def last_activity(self) -> float:
@@ -250,7 +344,7 @@ class Reflector(Generic[T]):
 
         One older than a quarter of an hour means that the thread hangs.
         """
-        return max(self._last_activity, self._last_failure)
+        return max(self._last_activity, self._waits.last_failure)
 
     def start(self) -> None:
         """Start a thread of its own."""
@@ -280,15 +374,7 @@ class Reflector(Generic[T]):
         while not self._stopping.is_set():
             wait = self._step()
             if wait and not self._stopping.is_set():
-                self._rest(wait)
-
-    def _rest(self, seconds: float) -> None:
-        if self._pause is not None:
-            self._pause(seconds)
-        elif self._is_asked_to_wait:
-            self._stopping.wait(seconds)
-        else:
-            self._connectivity.wait(seconds, self._stopping)
+                self._waits.rest(wait)
 
     def _step(self) -> float:
         """Lists if necessary, then watches once; seconds to wait before the next time."""
@@ -347,31 +433,18 @@ class Reflector(Generic[T]):
             why: reason, for the log.
             is_usual: whether it is what becomes of a connection where nothing happens.
         """
-        self.failures += 1
-        self._last_failure = self._clock.monotonic()
-        self._is_asked_to_wait = retry_after is not None
-        if self._returns != self._connectivity.returns:
-            self._returns = self._connectivity.returns
-            self._backoff.reset()
-        wait = self._backoff.failed(self._last_failure, retry_after)
+        wait = self._waits.failed(retry_after)
         if not self._stopping.is_set():
             log = self._log.debug if is_usual else self._log.warning
             log("watch failed, trying again", error=why, wait_seconds=round(wait, 3))
         return wait
 
     def _not_served(self, why: str) -> float:
-        """Seconds to wait after a request that got no answer, or one of a server that starts.
-
-        A server that starts asks to wait for longer than it takes.
-        """
-        self.failures += 1
-        self._unserved += 1
-        self._last_failure = self._clock.monotonic()
-        self._is_asked_to_wait = False
-        wait = self._unanswered.failed(self._last_failure)
+        """Seconds to wait after a request that got no answer, or one of a server that starts."""
+        wait = self._waits.not_served()
         if not self._stopping.is_set():
             self._log.debug("not served, trying again", error=why, wait_seconds=round(wait, 3))
-            if self._unserved == _UNSERVED_TOLD:
+            if self._waits.unserved == _UNSERVED_TOLD:
                 self._connectivity.not_served(self.resource.qualified, why)
         return wait
 
@@ -384,11 +457,8 @@ class Reflector(Generic[T]):
             self._log.warning("not served any more, listed again once it is", error=why)
             with self._lock:
                 if not self._stopping.is_set():
-                    self._on_unserved()
-        self.failures += 1
-        self._last_failure = self._clock.monotonic()
-        self._is_asked_to_wait = False
-        return self._absent.failed(self._last_failure)
+                    self._listeners.on_unserved()
+        return self._waits.not_there()
 
     # ------------------------------------------------------------------------- earlier states
 
@@ -424,13 +494,13 @@ class Reflector(Generic[T]):
         self.newest = 0
         with self._lock:
             if not self._stopping.is_set():
-                self._on_reverted()
+                self._listeners.on_reverted()
 
     # --------------------------------------------------------------------------------- listing
 
     def _list(self) -> None:
         try:
-            listed = self._pages(self._page_size if self._paged else 0)
+            listed = self._pages(self._followed.page_size if self._paged else 0)
         except errors.GoneError:
             # The list took longer than the server remembers: once without pages.
             self._paged = False
@@ -468,12 +538,12 @@ class Reflector(Generic[T]):
     def _page(self, limit: int, token: str) -> Page[T]:
         page = self._api.list(
             self.resource,
-            self._namespace,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
+            self._followed.namespace,
+            label_selector=self._followed.label_selector,
+            field_selector=self._followed.field_selector,
             limit=limit,
             continue_=token,
-            into=self._into,
+            into=self._followed.into,
         )
         self._active()
         return page
@@ -484,15 +554,18 @@ class Reflector(Generic[T]):
         """Follows one watch to its end; whether it brought anything."""
         if self._stopping.is_set():
             return True
-        started, seconds = self._clock.monotonic(), self._rng.uniform(*self._watch_seconds)
+        started, seconds = (
+            self._clock.monotonic(),
+            self._rng.uniform(*self._followed.watch_seconds),
+        )
         stream = self._api.watch(
             self.resource,
-            self._namespace,
+            self._followed.namespace,
             resource_version=self._version,
             timeout_seconds=seconds,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-            into=self._into,
+            label_selector=self._followed.label_selector,
+            field_selector=self._followed.field_selector,
+            into=self._followed.into,
         )
         self._active()
         with self._lock:
@@ -536,7 +609,7 @@ class Reflector(Generic[T]):
             name=undecodable.name,
             error=undecodable.error,
         )
-        self._on_undecodable(undecodable)
+        self._listeners.on_undecodable(undecodable)
         if undecodable.deleted:
             # Whoever knew it must hear that it is gone, which only a list can tell.
             raise errors.make(410, "an object that cannot be decoded was deleted")
@@ -544,12 +617,12 @@ class Reflector(Generic[T]):
     def _emit(self, change: Replaced[T] | Upserted[T] | Deleted[T]) -> None:
         with self._lock:
             if not self._stopping.is_set():
-                self._sink(change)
+                self._listeners.sink(change)
 
     def _active(self) -> None:
         """The server has answered."""
         self._last_activity = self._clock.monotonic()
         self._is_answered = True
-        self._unserved = 0
+        self._waits.answered()
         self._connectivity.answered()
         self._connectivity.served(self.resource.qualified)

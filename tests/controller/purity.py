@@ -18,7 +18,7 @@ from admission.controller.plans import PlanDraft, ReconcilePlan
 _EVERY = 97
 """Of so many plans one is compared with everything that the core has."""
 _MEMOIZED = {
-    "GroupIndex": {"_groups", "_made_of", "_owners"},
+    "GroupIndex": {"_made"},
     "ServingGroups": {"_groups", "_keys"},
     "RunningPods": {"_tellings"},
 }

@@ -99,6 +99,23 @@ def test_a_change_that_is_accepted_and_changes_nothing_is_repeated_ever_more_rar
     assert sent <= 10
 
 
+@pytest.mark.parametrize(
+    ("operation", "is_repeated"),
+    [(WritePurpose.KEEP_UP, False), (WritePurpose.EXPLAIN_WORKLOAD, True)],
+)
+def test_a_change_repeats_none_before_a_pause_unless_it_is_a_report(
+    operation: WritePurpose, is_repeated: bool
+) -> None:
+    """Reports come again and again beside what else is written."""
+    flow, change = make_flow(), request(1, operation)
+    answered = views.Object(metadata=views.ObjectMeta(name="q1", resource_version="7"))
+    for _ in range(2):
+        flow.submit(change)
+        flow.complete(RequestResult(request=change, result=Result.DONE, object=answered))
+        flow.pause(change.key)
+    assert flow.is_busy(change.key) == is_repeated
+
+
 def test_changes_that_change_something_follow_each_other() -> None:
     flow, one = make_flow(), request(1)
     for number in range(20):

@@ -1,8 +1,13 @@
 """A relist becomes its differences; what cannot be read is not gone."""
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from admission.base.errors import InvalidValueError
+from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.kube.api import Undecodable
 from admission.kube.reflector import Arrived, Deleted, Replaced, Upserted
@@ -23,6 +28,58 @@ class Log:
             lambda value: self.said.append(f"drop {value.metadata.uid}"),
             slim=slim,
         )
+
+
+_SIGHTS = st.tuples(
+    st.sampled_from("ab"), st.integers(1, 9).map(str), st.sampled_from(["u", "v", "odd"])
+)
+_CHANGES = st.lists(
+    st.tuples(st.sampled_from(["see", "lose"]), _SIGHTS.map(lambda sight: [sight]))
+    | st.tuples(st.just("list"), st.lists(_SIGHTS, max_size=2, unique_by=lambda sight: sight[0])),
+    max_size=12,
+)
+
+
+@given(_CHANGES)
+def test_what_somebody_stores_is_passed_on_as_what_the_informer_remembers(
+    changes: list[tuple[str, list[tuple[str, str, str]]]],
+) -> None:
+    stored: dict[tuple[str, str], views.Object] = {}
+
+    def mirror(said: list[str], stored: dict[tuple[str, str], views.Object]) -> Informer[Any]:
+        """An informer of what keeps all but odd objects."""
+
+        def put(value: views.Object) -> None:
+            said.append(f"put {value.metadata.uid}")
+            if value.metadata.uid.startswith("odd"):
+                raise InvalidValueError("odd", rule="odd 1")
+            stored[informers.key_of(value)] = value
+
+        def drop(gone: views.Object) -> None:
+            said.append(f"drop {gone.metadata.uid}")
+            stored.pop(informers.key_of(gone), None)
+
+        if said is remembered:
+            return Informer("Thing", put, drop)
+        return Informer("Thing", put, drop, stored=stored)
+
+    remembered: list[str] = []
+    by_store: list[str] = []
+    mirrors = mirror(remembered, {}), mirror(by_store, stored)
+    for number, (change, sights) in enumerate(changes):
+        seen = tuple(
+            thing(name, str(10 * number + int(version)), f"{uid}-{name}")
+            for name, version, uid in sights
+        )
+        for informer in mirrors:
+            if change == "list":
+                informer.apply(Replaced(items=seen, version=str(10 * number + 9)))
+            elif change == "see":
+                informer.apply(Upserted(seen[0]))
+            else:
+                informer.apply(Deleted(seen[0]))
+    assert sorted(by_store) == sorted(remembered)
+    assert mirrors[1]._known.keys().isdisjoint(stored)
 
 
 def test_what_a_relist_leaves_out_is_gone() -> None:

@@ -893,9 +893,27 @@ def test_nothing_is_left_of_groups_that_are_gone() -> None:
     left = [
         world.parts.basis.plans.waiting_for, groups._marked, groups._deleting, groups._deleted,
         groups._events._said,
-        index._members, index._groups, index._owners, index._documents, index._departed,
+        index._of_group, index._made, index._documents, index._departed,
     ]  # fmt: skip
     assert not any(left), left
+
+
+def test_a_pod_that_goes_to_another_group_is_none_of_the_first_any_more() -> None:
+    world = ready_world()
+    add(world, "a", "b", total=3)
+    add(world, "d", group="other", total=3)
+    world.settle()
+    index = world.parts.owners.pods.groups.members
+
+    def members(group: str) -> list[str]:
+        found = index.get(names.WorkloadKey("ml", group))
+        return [] if found is None else [pod.metadata.name for pod in found.members]
+
+    assert (members("gang"), members("other")) == (["a", "b"], ["d"])
+    moved = patches.merge({"metadata": {"annotations": {names.POD_GROUP_NAME: "other"}}})
+    world.store.patch(resources.PODS, "b", moved, "ml")
+    world.settle()
+    assert (members("gang"), members("other")) == (["a"], ["b", "d"])
 
 
 def test_a_group_that_names_its_workload_waits_for_it_and_takes_it() -> None:

@@ -31,6 +31,7 @@ from admission.controller.surroundings import ConcernedWorkloads, Surroundings
 from admission.controller.taking_over import TakingOver
 from admission.controller.waiting_events import WaitingEventRecorder
 from admission.controller.watched_kinds import WatchedKinds
+from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.kube import resources
 from admission.kube.resources import Resource
 
@@ -114,7 +115,9 @@ def make(installation: Installation) -> CoreParts:
             clock=clock,
         )
     )
-    kinds = WatchedKinds(_informers(quota, owners, routes), basis.kinds, effects.left_out)
+    kinds = WatchedKinds(
+        _informers(workloads, quota, owners, routes), basis.kinds, effects.left_out
+    )
     basis.routes.tables = of_configuration(
         ConfigurationTakers(
             queue=queue,
@@ -258,7 +261,7 @@ def _reconciler(
 
 
 def _informers(
-    quota: QuotaParts, owners: OwnerParts, routes: WorkloadRoutes
+    workloads: WorkloadIndex, quota: QuotaParts, owners: OwnerParts, routes: WorkloadRoutes
 ) -> dict[Resource, Informer[Any]]:
     """Return who takes what is watched, by resource."""
     watching = (
@@ -266,7 +269,9 @@ def _informers(
         owners.running, owners.rollouts, *owners.every_kind,
     )  # fmt: skip
     informers: dict[Resource, Informer[Any]] = {
-        resources.WORKLOADS: Informer("Workload", routes.on_update, routes.on_delete)
+        resources.WORKLOADS: Informer(
+            "Workload", routes.on_update, routes.on_delete, stored=workloads.by_key
+        )
     }
     for part in watching:
         informers |= part.informers

@@ -1,7 +1,8 @@
 """Keeps the state of one kind in step with its watch."""
 
-from collections.abc import Callable, Container, Iterable
-from typing import Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Container, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -11,6 +12,8 @@ from admission.kube.reflector import Arrived, Deleted, Replaced, Upserted
 from admission.objects import views
 
 Value = TypeVar("Value", bound=views.Object)
+
+_NOTHING_STORED: Final[Mapping[Any, views.Object]] = MappingProxyType({})
 
 Change: TypeAlias = Arrived[Value] | Replaced[Value] | Upserted[Value] | Deleted[Value]
 
@@ -27,7 +30,8 @@ def key_of(value: views.Object) -> tuple[str, str]:
 class Informer(Generic[Value]):
     """Passes on changes of one kind object by object; of a relist, only the differences.
 
-    Keeps only the metadata of each, to know what a relist left out.
+    Keeps only the metadata of each, to know what a relist left out, and not even that where
+    somebody keeps the objects by namespace and name.
 
     An object that cannot be taken in (a value that breaks a rule, though the API server stored
     it) is logged, told of and left out; everything else goes on.
@@ -47,6 +51,7 @@ class Informer(Generic[Value]):
         drop: Callable[[views.Object], None],
         *,
         slim: bool = False,
+        stored: Mapping[Any, views.Object] = _NOTHING_STORED,
     ) -> None:
         """Prepare an informer that has seen nothing.
 
@@ -55,12 +60,16 @@ class Informer(Generic[Value]):
             put: takes an object that is new or changed.
             drop: takes what is remembered of an object that is gone.
             slim: remember only name and uid, of many objects with much metadata.
+            stored: what ``put`` has kept by namespace and name, until ``drop`` is told; what is
+                there is not remembered a second time.
         """
         self._kind = kind
         self._put = put
         self._drop = drop
         self._slim = slim
+        self._stored = stored
         self._known: dict[tuple[str, str], views.Object] = {}
+        """What is not stored, as nobody stores it or it was left out."""
         self._arrived: dict[tuple[str, str], Value] = {}
         """What was taken of a list that is still being read."""
         self._log = logs.get("mirror")
@@ -109,11 +118,11 @@ class Informer(Generic[Value]):
             return
         gone = [
             value
-            for key, value in self._known.items()
+            for key, value in {**self._stored, **self._known}.items()
             if key not in listed and key not in unreadable and not _is_newer(value, version)
         ]
         for value in gone:
-            del self._known[key_of(value)]
+            self._known.pop(key_of(value), None)
             self._drop(_as_of(value, version))
         self.listed = len(listed)
         arrived, self._arrived = self._arrived, {}
@@ -128,14 +137,16 @@ class Informer(Generic[Value]):
         An answer may be older than the object that has its name by now; that one stays.
         """
         key = key_of(value)
-        before = self._known.get(key)
+        before = self._last_of(key)
         if before is not None and before.metadata.uid != value.metadata.uid:
             if _is_newer(before, value.metadata.resource_version):
                 return
-            self._drop(before)
+            self._drop(self._remembered(before))
         self._known[key] = self._remembered(value)
         try:
             self._put(value)
+            if key in self._stored:
+                del self._known[key]
         except (AdmissionError, msgspec.ValidationError) as error:
             self._log.error("object left out", **self._words(value), error=str(error))
             self.on_left_out(value, str(error))
@@ -143,12 +154,17 @@ class Informer(Generic[Value]):
             self._log.exception("object left out", **self._words(value))
             self.on_left_out(value, "it could not be processed; see the controller's log")
 
+    def _last_of(self, key: tuple[str, str]) -> views.Object | None:
+        """Return what is known of an object; None if it is not."""
+        left_out = self._known.get(key)
+        return self._stored.get(key) if left_out is None else left_out
+
     def _is_reverted(self, listed: Value, version: str) -> bool:
         """Return whether a list that is not older than what is known shows an older state.
 
         Only an etcd that was restored does so, also one whose versions go on from a later number.
         """
-        before = self._known.get(key_of(listed))
+        before = self._last_of(key_of(listed))
         return (
             before is not None
             and before.metadata.uid == listed.metadata.uid
@@ -175,9 +191,9 @@ class Informer(Generic[Value]):
         Its successor is known before the news comes where it was seen in an answer.
         """
         key = key_of(value)
-        before = self._known.get(key)
+        before = self._last_of(key)
         if before is not None and before.metadata.uid == value.metadata.uid:
-            del self._known[key]
+            self._known.pop(key, None)
             self._drop(self._remembered(value))
 
 

@@ -4,6 +4,7 @@ Source: kueue pkg/controller/jobs/pod.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Any, Final
@@ -58,6 +59,19 @@ _KEPT: Final = timedelta(hours=1)
 """After an eviction, for how long the Workload of a group is kept of which no pod is there."""
 
 
+@dataclass(slots=True)
+class _MadeOfGroup:
+    """What was made of the pods of a group, until one of them changes.
+
+    Attributes:
+        group: the group as it was last put together.
+        owner: what was made of it and its Workload; None where it may be another as time passes.
+    """
+
+    group: PodGroup
+    owner: PodGroupOwner | None = None
+
+
 class GroupIndex(OwnerIndex[Any, views.PodDocument]):
     """The pods of groups, by group.
 
@@ -98,14 +112,10 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         self._copied = tuple(copied)
         self._serving = serving
         self._pods: ObjectCache[WorkloadKey, views.Pod] = ObjectCache()
-        self._members: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
-        """The pods of each group, by the keys that they would have as single pods."""
-        self._groups: dict[WorkloadKey, PodGroup] = {}
-        """Groups as they were last put together; one that has changed since is missing."""
-        self._owners: dict[WorkloadKey, PodGroupOwner] = {}
-        """What was last made of a group and its Workload, until one of them changes."""
-        self._made_of: dict[WorkloadKey, PodGroup] = {}
-        """The groups that `_owners` were made of."""
+        """The pods of groups, by the keys that they would have as single pods."""
+        self._of_group = self._pods.index(lambda _, pod: (pod_group.KIND.key_of(pod),))
+        self._made: dict[WorkloadKey, _MadeOfGroup] = {}
+        """What was last made of groups; one that has changed since is missing."""
         self._documents: dict[WorkloadKey, dict[str, views.PodDocument]] = {}
         """A pod of each role, whole, by group and role, until there is a Workload."""
         self._departed: dict[WorkloadKey, dict[str, Departed]] = {}
@@ -115,17 +125,19 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
 
     @override
     def get(self, key: WorkloadKey) -> PodGroup | None:
-        members = self._members.get(key)
-        if members is None:
-            return None
-        group = self._groups.get(key)
-        if group is None:
-            pods = (self._pods.get(pod_key) for pod_key in members)
-            pods_present = [pod for pod in pods if pod is not None]
-            gang = self._gangs.get(key) or pod_group.gathered(pods_present)
-            group = pod_group.read(pods_present, gang)
-            self._groups[key] = group
-        return group
+        entry = self._made_of(key)
+        return None if entry is None else entry.group
+
+    def _made_of(self, key: WorkloadKey) -> _MadeOfGroup | None:
+        """Return what is made of a group; None where it has no pod."""
+        entry = self._made.get(key)
+        if entry is not None or key not in self._of_group:
+            return entry
+        pods = (self._pods.get(pod_key) for pod_key in self._of_group.keys(key))
+        pods_present = [pod for pod in pods if pod is not None]
+        gang = self._gangs.get(key) or pod_group.gathered(pods_present)
+        entry = self._made[key] = _MadeOfGroup(pod_group.read(pods_present, gang))
+        return entry
 
     def set_gang(self, key: WorkloadKey, gang: Gang | None) -> None:
         """Take what a PodGroup says now; None for one that is gone."""
@@ -133,13 +145,15 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             self._gangs.pop(key, None)
         else:
             self._gangs[key] = gang
-        self._groups.pop(key, None)
+        self._made.pop(key, None)
         self._look_at((key,))
 
     def forget_views(self, keys: Iterable[WorkloadKey]) -> None:
         """Forget what was made of groups whose owner has changed."""
         for key in keys:
-            self._owners.pop(key, None)
+            entry = self._made.get(key)
+            if entry is not None:
+                entry.owner = None
 
     def pod(self, key: WorkloadKey) -> views.Pod | None:
         """Return a pod by the key that it would have as a single pod."""
@@ -148,19 +162,20 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
     @override
     def may_have(self, key: WorkloadKey, controller: views.OwnerReference | None) -> bool:
         workload = self._workloads.get(key)
-        return key in self._members or (workload is not None and workload.is_of_group())
+        return key in self._of_group or (workload is not None and workload.is_of_group())
 
     @override
     def subject(self, key: WorkloadKey) -> Subject | None:
-        group, workload = self.get(key), self._workloads.get(key)
-        if group is None:
-            if workload is None or not pod_group.is_owned_by_pods(workload):
-                return None
+        entry, workload = self._made_of(key), self._workloads.get(key)
+        if entry is not None:
+            group = entry.group
+        elif workload is not None and pod_group.is_owned_by_pods(workload):
             group = pod_group.empty(workload)
-        last = self._owners.get(key)
-        if last is not None and self._made_of.get(key) is group and last.workload is workload:
+        else:
+            return None
+        last = None if entry is None else entry.owner
+        if last is not None and last.workload is workload:
             return Subject(key, last, workload)
-        made_of = group
         serving, is_left = self._serving.of(key, group.members, workload)
         if serving is not None:
             group = pod_group.of_owner(group, serving)
@@ -175,15 +190,14 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             gives_up=self._gives_up,
             awaits_gates=self._awaits_gates,
         )
-        self._owners.pop(key, None)
-        self._made_of[key] = made_of
-        if group.members and not any(pod.metadata.deletion_timestamp for pod in group.members):
-            self._owners[key] = owner  # else it may be another as time passes
+        if entry is not None:
+            is_ending = any(pod.metadata.deletion_timestamp for pod in group.members)
+            entry.owner = None if is_ending or not group.members else owner
         return Subject(key, owner, workload)
 
     @override
     def may_name(self, named: WorkloadKey) -> bool:
-        return named in self._members or named in self._documents
+        return named in self._of_group or named in self._documents
 
     @override
     def naming(self, named: WorkloadKey) -> tuple[WorkloadKey, ...]:
@@ -191,11 +205,11 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             self._departed.pop(named, None)
         else:
             self._documents.pop(named, None)
-        return (named,) if named in self._members else ()
+        return (named,) if named in self._of_group else ()
 
     @override
     def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
-        return tuple(key for key in self._members if key.namespace == namespace)
+        return tuple(key for key in self._of_group.groups() if key.namespace == namespace)
 
     @override
     def on_update(self, document: views.Object) -> views.Pod | None:
@@ -209,8 +223,10 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         if not self._pods.put(pod_key, pod):
             return None
         key = pod_group.KIND.key_of(pod)
-        self._members.setdefault(key, {})[pod_key] = None
-        self._groups.pop(key, None)
+        key_before = key if before is None else pod_group.KIND.key_of(before)
+        if key_before != key:
+            self._lose(key_before)
+        self._made.pop(key, None)
         if isinstance(document, views.PodDocument):
             self._keep(key, pod, document)
         self._look_at((key,))
@@ -238,12 +254,12 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         departed = pod_group.departed(pod_before)
         if departed is not None and self._workloads.get(key) is not None:
             self._departed.setdefault(key, {})[pod_before.metadata.uid] = departed
-        self._groups.pop(key, None)
-        self._members[key].pop(pod_key, None)
-        if not self._members[key]:
-            del self._members[key]
-            self._owners.pop(key, None)
-            self._made_of.pop(key, None)
+        self._lose(key)
+
+    def _lose(self, key: WorkloadKey) -> None:
+        """Take that a group has a pod less."""
+        self._made.pop(key, None)
+        if key not in self._of_group:
             self._documents.pop(key, None)
             self._forget(key)
         self._workloads.doubt_absence(key)

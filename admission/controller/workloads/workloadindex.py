@@ -38,6 +38,11 @@ class WorkloadIndex:
         self._slices: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """The same, by that key."""
 
+    @property
+    def by_key(self) -> Mapping[Any, Workload]:
+        """Return all Workloads by key, to read; it follows every change."""
+        return self._by_key
+
     def get(self, key: WorkKey) -> Workload | None:
         """Return the Workload as last seen; None also for a key that is of no Workload."""
         return self._by_key.get(key)

@@ -16,6 +16,7 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -261,6 +262,71 @@ class _Limit:
             self.congestion = min(self._most, self.congestion + 1)
 
 
+@dataclass(slots=True)
+class _Sent:
+    """How an open request was sent.
+
+    Attributes:
+        at: when it was sent first.
+        beside: beside how many others it was sent last.
+        attempts: how often it got no answer.
+        again_at: when it is sent again, if it got none.
+        has_failed: whether that was counted as a failure.
+    """
+
+    at: float
+    beside: int = 1
+    attempts: int = 0
+    again_at: float = 0.0
+    has_failed: bool = False
+
+
+class _CyclePace:
+    """When the next scheduling cycle may run; times are seconds of the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._rest = 0.0
+        self._at = self._paused_until = self._held_until = 0.0
+
+    def hurry(self) -> None:
+        """Take that something has changed that cycles depend on."""
+        self._rest = 0.0
+        self._at = self._paused_until
+
+    def end(self, began: float, now: float, *, decided: bool) -> None:
+        """Take when a cycle began, which has just ended, and whether it decided anything."""
+        pause = _PAUSE_PER_CYCLE * (now - began)
+        self._paused_until = now + min(pause, _LONGEST_PAUSE_SECONDS)
+        self._held_until = now + _LONGEST_HOLD_SECONDS
+        if decided:
+            self.hurry()
+        else:
+            self._rest = min(max(self._rest * 2, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
+            self._at = max(self._paused_until, began + self._rest)
+
+    def at(self, *, is_full: bool) -> float:
+        """Return the time before which no cycle runs; later where enough is decided."""
+        return max(self._at, self._held_until) if is_full else self._at
+
+
+class _ConditionPace:
+    """When the next condition may be sent; times are seconds of the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._at = self._next_at = 0.0
+
+    def sent(self, now: float, slowness: float) -> None:
+        """Take that one is sent now, and how slow answers are."""
+        pause = _CONDITION_PAUSE_SECONDS * max(1.0, slowness / _SLOW_FACTOR)
+        self._at = now + min(pause, _LONGEST_CONDITION_PAUSE_SECONDS)
+        began = max(self._next_at, now - _CONDITION_LAG_SECONDS)
+        self._next_at = began + 1 / _CONDITIONS_A_SECOND
+
+    def at(self, *, is_calm: bool) -> float:
+        """Return the time from which the next one may be sent."""
+        return self._next_at if is_calm else self._at
+
+
 class FlowControl:
     """Sends requests through a writer, as far as they may be sent now.
 
@@ -281,20 +347,13 @@ class FlowControl:
         self._clock = clock
         self._limit = _Limit(maximum, clock.monotonic())
         self._open: dict[RequestKey, ApiRequest] = {}
-        self._beside: dict[RequestKey, int] = {}
+        self._sent: dict[RequestKey, _Sent] = {}
         self._about: dict[_Target, RequestKey] = {}
         """Keys of open requests by their object."""
         self._unknown: dict[RequestKey, int] = {}
         """How often an open request got no answer that is not under way now."""
-        self._attempts: dict[RequestKey, int] = {}
-        """How often open requests were sent, of those that got no answer once."""
         self._shown: dict[RequestKey, views.Object | None] = {}
         """What a watch has shown, since it was sent, of the object of a request under way."""
-        self._sent_at: dict[RequestKey, float] = {}
-        self._failed: set[RequestKey] = set()
-        """Requests without an answer that were counted as failed."""
-        self._again_at: dict[RequestKey, float] = {}
-        """When a request without an answer is sent again."""
         self._told: list[RequestResult] = []
         """Outcomes that a watch has told of, and that were not taken yet."""
         self._awaited: dict[int, ApiRequest] = {}
@@ -304,16 +363,16 @@ class FlowControl:
         self._refusals: dict[RequestKey, int] = {}
         self._conflicts: dict[RequestKey, int] = {}
         """In a row; of objects that were written since there are none."""
-        self._versions: dict[RequestKey, str] = {}
-        """Of the object that the last change about a key was answered with."""
+        self._versions: dict[RequestKey, tuple[str, bool]] = {}
+        """Of the object that the last change about a key was answered with, and whether the change
+        was a report."""
         self._wakes: list[tuple[float, int, RequestKey]] = []
         self._numbers = count()
         self._sending = self._reserving = self._reporting = 0
         self._acted_at = self._evicted_at = -math.inf
-        self._condition_at = self._next_condition_at = 0.0
         self.room_at = clock.monotonic()
-        self._rest = 0.0
-        self._cycle_at = self._paused_until = self._held_until = 0.0
+        self._conditions = _ConditionPace()
+        self._cycles = _CyclePace()
         metrics.DECISIONS_OPEN_LIMIT.set_function(lambda: self.most_decisions)
         metrics.REQUESTS_IN_FLIGHT_LIMIT.set_function(lambda: self._limit.requests)
 
@@ -371,14 +430,15 @@ class FlowControl:
         if outcome.result is Result.UNKNOWN:
             if key in self._shown:
                 return self._settle(outcome.request, self._shown[key])
-            if self._clock.monotonic() - self._sent_at[key] < _SLOW_SECONDS:
+            sent = self._sent[key]
+            if self._clock.monotonic() - sent.at < _SLOW_SECONDS:
                 self._limit.fail()  # else a watch may tell that it is only slow
-                self._failed.add(key)
-            attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
-            self._unknown[key] = attempts
-            self._beside[key] = beside
-            seconds = self._unknown_seconds(key, attempts)
-            self._again_at[key] = self._clock.monotonic() + seconds
+                sent.has_failed = True
+            sent.attempts += 1
+            sent.beside = beside
+            self._unknown[key] = sent.attempts
+            seconds = self._unknown_seconds(sent)
+            sent.again_at = self._clock.monotonic() + seconds
             self._wake_at(key, seconds)
             return None
         self._close(outcome.request)
@@ -397,19 +457,20 @@ class FlowControl:
                 self._limit.answer(outcome.seconds, beside, now)
         return outcome
 
-    def _unknown_seconds(self, key: RequestKey, attempts: int) -> float:
+    def _unknown_seconds(self, sent: _Sent) -> float:
         """Return how long a watch may take to tell of a request without an answer.
 
         As long as the last answers took, and as long again; a server that is that slow would have
         twice the work with a second request.
         """
-        minimum = _UNKNOWN_SECONDS[min(attempts, len(_UNKNOWN_SECONDS)) - 1]
+        minimum = _UNKNOWN_SECONDS[min(sent.attempts, len(_UNKNOWN_SECONDS)) - 1]
         maximum = min(_PATIENCE_FACTOR * self._limit.latest, _LONGEST_UNKNOWN_SECONDS)
-        return max(minimum, self._sent_at[key] + maximum - self._clock.monotonic())
+        return max(minimum, sent.at + maximum - self._clock.monotonic())
 
     def _end_attempt(self, request: ApiRequest) -> int:
         """Take that a request is not under way any more; return beside how many it was."""
-        beside = max(self._beside.pop(request.key), self._sending)
+        sent = self._sent[request.key]
+        beside, sent.beside = max(sent.beside, self._sending), 1
         self._sending -= 1
         self._reserving -= request.operation is WritePurpose.RESERVE_QUOTA
         return beside
@@ -451,10 +512,10 @@ class FlowControl:
         The server has done what it was asked for, so this counts as an answer of that time.
         """
         now, key = self._clock.monotonic(), request.key
-        beside = self._beside.pop(key, 1)
-        if self._attempts.get(key, 0) > 1:
-            beside = max(beside, _ALWAYS)  # nobody knows which of them was answered
-        self._limit.answer(now - self._sent_at[key], beside, now)
+        sent = self._sent[key]
+        # Where it was sent more than once nobody knows which of them was answered.
+        beside = max(sent.beside, _ALWAYS) if sent.attempts > 1 else sent.beside
+        self._limit.answer(now - sent.at, beside, now)
         self._close(request)
         result = Result.GONE if shown is None else Result.CONFLICT
         return RequestResult(request=request, result=result, object=shown)
@@ -465,12 +526,9 @@ class FlowControl:
         self._reporting -= self._open.pop(key).operation in api_requests.REPORTS
         if self._about.get(_target(request)) == key:
             del self._about[_target(request)]
-        for memory in (
-            self._unknown, self._attempts, self._shown, self._sent_at, self._again_at,
-            self._beside,
-        ):  # fmt: skip
-            memory.pop(key, None)
-        self._failed.discard(key)
+        self._unknown.pop(key, None)
+        self._shown.pop(key, None)
+        self._sent.pop(key, None)
 
     def _follow_conflict(self, key: RequestKey, result: Result) -> None:
         """Let an object rest whose changes come too late again and again.
@@ -496,14 +554,23 @@ class FlowControl:
             return False
         answered = outcome.object
         version = answered.metadata.resource_version if isinstance(answered, views.Object) else ""
-        is_same = bool(version) and self._versions.get(key) == version
-        self._versions[key] = version
-        return is_same
+        before, _ = self._versions.get(key, ("", False))
+        self._versions[key] = version, outcome.request.operation in api_requests.REPORTS
+        return bool(version) and before == version
 
     def rest(self, key: RequestKey, seconds: float) -> None:
         """Send nothing about an object for a while."""
         self._resting.add(key)
         self._wake_at(key, seconds)
+
+    def pause(self, key: RequestKey) -> None:
+        """Take that nothing but reports is to be written about an object now.
+
+        What is written later repeats nothing.
+        """
+        _, is_of_report = self._versions.get(key, ("", True))
+        if not is_of_report:
+            del self._versions[key]
 
     def forget(self, key: RequestKey) -> None:
         """Forget how often an object was refused something: it is gone."""
@@ -517,10 +584,11 @@ class FlowControl:
         while self._wakes and self._wakes[0][0] <= now:
             _, _, key = heapq.heappop(self._wakes)
             if key in self._unknown:
-                if self._again_at[key] <= now:
-                    if key not in self._failed:
+                sent = self._sent[key]
+                if sent.again_at <= now:
+                    if not sent.has_failed:
                         self._limit.fail()
-                    self._failed.discard(key)
+                    sent.has_failed = False
                     self._retries.append(self._open[key])
             elif key in self._resting:
                 self._resting.discard(key)
@@ -537,12 +605,12 @@ class FlowControl:
     def _told_at(self, key: RequestKey) -> float:
         """Return when what a watch has shown counts in the place of an answer."""
         usual = _PATIENCE_FACTOR * self._limit.latest
-        return self._sent_at[key] + max(_TOLD_SECONDS, usual)
+        return self._sent[key].at + max(_TOLD_SECONDS, usual)
 
     def _settle_before_answer(self, request: ApiRequest) -> RequestResult:
         """Take what a watch has told of a request that the writer still waits for."""
         beside, shown = self._end_attempt(request), self._shown[request.key]
-        self._beside[request.key] = beside
+        self._sent[request.key].beside = beside
         self._awaited[id(request)] = request
         return self._settle(request, shown)
 
@@ -555,8 +623,10 @@ class FlowControl:
     def _send(self, request: ApiRequest) -> None:
         self._sending += 1
         self._reserving += request.operation is WritePurpose.RESERVE_QUOTA
-        self._beside[request.key] = self._sending
-        self._sent_at.setdefault(request.key, self._clock.monotonic())
+        sent = self._sent.get(request.key)
+        if sent is None:
+            sent = self._sent[request.key] = _Sent(self._clock.monotonic())
+        sent.beside = self._sending
         if self._sending >= self._limit.requests:
             self._limit.fill()
         self._writer.submit(request)
@@ -605,42 +675,27 @@ class FlowControl:
 
     def report_condition(self, request: ApiRequest) -> None:
         """Send a condition that says why a Workload waits."""
-        now = self._clock.monotonic()
-        pause = _CONDITION_PAUSE_SECONDS * max(1.0, self._limit.slowness / _SLOW_FACTOR)
-        self._condition_at = now + min(pause, _LONGEST_CONDITION_PAUSE_SECONDS)
-        began = max(self._next_condition_at, now - _CONDITION_LAG_SECONDS)
-        self._next_condition_at = began + 1 / _CONDITIONS_A_SECOND
+        self._conditions.sent(self._clock.monotonic(), self._limit.slowness)
         self.submit(request)
 
     @property
     def condition_at(self) -> float:
         """Monotonic time from which the next condition may be sent."""
-        return self._next_condition_at if self._is_calm() else self._condition_at
+        return self._conditions.at(is_calm=self._is_calm())
 
     # ------------------------------------------------------------------------- turns and cycles
 
     def hurry_cycle(self) -> None:
         """Take that something has changed that cycles depend on."""
-        self._rest = 0.0
-        self._cycle_at = self._paused_until
+        self._cycles.hurry()
 
     def end_cycle(self, began: float, *, decided: bool) -> None:
         """Take when a cycle began, which has just ended, and whether it decided anything."""
-        now = self._clock.monotonic()
-        pause = _PAUSE_PER_CYCLE * (now - began)
-        self._paused_until = now + min(pause, _LONGEST_PAUSE_SECONDS)
-        self._held_until = now + _LONGEST_HOLD_SECONDS
-        if decided:
-            self.hurry_cycle()
-        else:
-            self._rest = min(max(self._rest * 2, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
-            self._cycle_at = max(self._paused_until, began + self._rest)
+        self._cycles.end(began, self._clock.monotonic(), decided=decided)
 
     def cycle_at(self, open_decisions: int) -> float:
         """Return the monotonic time before which no cycle runs."""
-        if open_decisions >= self.most_decisions:
-            return max(self._cycle_at, self._held_until)
-        return self._cycle_at
+        return self._cycles.at(is_full=open_decisions >= self.most_decisions)
 
     def end_turn(self, open_decisions: int) -> None:
         """Take how much is decided and not written after all was sent that may be."""
