@@ -59,15 +59,15 @@ def text(reason: Why, ending: causes.EndingPods | None = None) -> Text:
         ending: pods that end and hold what it waits for; None for none. Kueue says nothing of
             them, as they hold no quota there.
     """
-    said = message(reason)
+    words = message(reason)
     if ending is not None:
         amount = quantity.from_canonical(ending.resource, ending.amount)
-        said += (
+        words += (
             f". Pending the end of {ending.pods} pod(s) with {amount} {ending.resource} of flavor"
             f" {ending.flavor}"
         )
-        said += f" until {ending.until}" if ending.until else ""
-    return Text(str(reason.reason), said)
+        words += f" until {ending.until}" if ending.until else ""
+    return Text(str(reason.reason), words)
 
 
 def message(reason: Why) -> str:
