@@ -1044,8 +1044,8 @@ def _with_numbers(
         return replace(answer, notes=(*answer.notes, *_why_inactive(view.status.conditions)))
     if not is_told:
         text = Text(answer.reason, answer.message)
-        said = _why_without_quota(workload).message
-        answer = _saying(answer, waiting.with_flavors(node, text, said))
+        reserved = _why_without_quota(workload).message
+        answer = _saying(answer, waiting.with_flavors(node, text, reserved))
     if answer.reason not in _OF_QUOTA:
         return answer
     flavors = cluster.read_flavors(api) if shortages.counts_gpus(view) else ()

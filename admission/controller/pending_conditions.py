@@ -59,6 +59,8 @@ _ENDS_WITH_PODS: Final = frozenset(
 """Reasons that may be over once pods have ended that are ending."""
 _HOPELESS: Final = frozenset({WaitReason.EXCEEDS_MAX_QUOTA, WaitReason.EXCEEDS_CAP})
 """Reasons that say by themselves that something never starts as it is."""
+_ENDING_SECONDS: Final = 1.0
+"""For how long it holds which pods are ending, for those who ask for many Workloads at once."""
 _PLACES_A_TURN: Final = 500
 """Places that are compared in one turn."""
 
@@ -115,8 +117,9 @@ class PendingConditionWriter:
         """
         self._log = logs.get("reasons")
         self._running = running
+        self._ending_until = 0.0
         self._ending: dict[str, dict[FlavorResource, EndingPods]] | None = None
-        """What pods that are ending hold, by ClusterQueue; None where nobody asked this turn."""
+        """What pods that are ending hold, by ClusterQueue; None to look anew."""
         self._state = state
         self._workloads = workloads
         self._pods = pods
@@ -378,7 +381,6 @@ class PendingConditionWriter:
             stated = workload.status.condition(conditions.QUOTA_RESERVED) if workload else None
             reason = "" if stated is None else stated.reason
         else:
-            self._ending = None
             wait = self._with_ending(self._with_relief(self._state.with_caps_of_now(wait)))
         nodes = self._pods.notices.small_nodes(wait, reason)
         return replace(wait, small_nodes=nodes) if nodes else wait
@@ -403,8 +405,9 @@ class PendingConditionWriter:
         node = self._state.forest.queues.get(wait.cluster_queue)
         if node is None or wait.reason not in _ENDS_WITH_PODS:
             return wait
-        if self._ending is None:
-            self._ending = self._running.ending()
+        now = self._clock.monotonic()
+        if self._ending is None or now >= self._ending_until:
+            self._ending, self._ending_until = self._running.ending(), now + _ENDING_SECONDS
         pairs = set(_lacking(wait))
         sums: dict[FlavorResource, EndingPods] = {}
         root = node.root()
@@ -413,15 +416,15 @@ class PendingConditionWriter:
             if holder is None or holder.root() is not root:
                 continue
             for pair in pairs & amounts.keys():
-                held = amounts[pair]
+                added = amounts[pair]
                 before = sums.get(pair)
-                sums[pair] = held if before is None else before.with_pods(*held[2:])
-        most = max(
+                sums[pair] = added if before is None else before.with_pods(*added[2:])
+        largest = max(
             sums.values(),
-            key=lambda held: (is_gpu(held.resource), held.amount, held.resource, held.flavor),
+            key=lambda sum_: (is_gpu(sum_.resource), sum_.amount, sum_.resource, sum_.flavor),
             default=None,
         )
-        return wait if most is None else replace(wait, ending=most)
+        return wait if largest is None else replace(wait, ending=largest)
 
     def _latest(self, key: WorkloadKey) -> Wait | None:
         """The latest reason; of one that is parked with an equal one, what was said of that."""

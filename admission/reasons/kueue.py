@@ -59,15 +59,15 @@ def text(reason: Why, ending: causes.EndingPods | None = None) -> Text:
         ending: pods that end and hold what it waits for; None for none. Kueue says nothing of
             them, as they hold no quota there.
     """
-    sentence = message(reason)
+    words = message(reason)
     if ending is not None:
         amount = quantity.from_canonical(ending.resource, ending.amount)
-        sentence += (
+        words += (
             f". Pending the end of {ending.pods} pod(s) with {amount} {ending.resource} of flavor"
             f" {ending.flavor}"
         )
-        sentence += f" until {ending.until}" if ending.until else ""
-    return Text(str(reason.reason), sentence)
+        words += f" until {ending.until}" if ending.until else ""
+    return Text(str(reason.reason), words)
 
 
 def message(reason: Why) -> str:

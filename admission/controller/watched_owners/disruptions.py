@@ -48,9 +48,9 @@ class Disruptions:
         if disruption is None or _disruption(before) is not None or not pod.spec.node_name:
             return
         now = self._clock.monotonic()
-        told = pod.spec.node_name, disruption.reason, disruption.message
+        facts = pod.spec.node_name, disruption.reason, disruption.message
         regarding = api_requests.reference(resources.PODS, pod.metadata)
-        self._untold.append(_Disruption(regarding, events.disrupted(*told), now))
+        self._untold.append(_Disruption(regarding, events.disrupted(*facts), now))
         owner = pod.metadata.controller()
         if owner is None:
             return
@@ -61,7 +61,7 @@ class Disruptions:
             "name": owner.name,
             "uid": owner.uid,
         }
-        self._untold.append(_Disruption(of_owner, events.pod_disrupted(*told), now))
+        self._untold.append(_Disruption(of_owner, events.pod_disrupted(*facts), now))
 
     def tell(self, recorder: Events) -> None:
         """Record what was noted since the last call."""
