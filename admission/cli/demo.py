@@ -174,18 +174,24 @@ def _tell_link(sandbox: Sandbox) -> None:
 
 def _ask(sandbox: Sandbox, *command: str) -> str:
     """Return a command that asks the demo, as it was started itself."""
-    words = list(sys.orig_argv[:3] if sys.argv[0].endswith("__main__.py") else sys.argv[:1])
-    return shlex.join([*words, *command, "--kubeconfig", str(sandbox.kubeconfig)])
+    return shlex.join([*_program(), *command, "--kubeconfig", str(sandbox.kubeconfig)])
+
+
+def _program() -> list[str]:
+    return sys.orig_argv[:3] if sys.argv[0].endswith("__main__.py") else sys.argv[:1]
 
 
 def _tell_kept(sandbox: Sandbox) -> None:
     output.console().print(
         f"\nthe same pods come again and again, and run longer; Ctrl-C ends it. In each round "
         f"{scenario.WAITS} waits for others, and {scenario.WAITS_FOR_SICK} for a sick GPU, for "
-        "about a minute. In another terminal:\n"
+        f"about a minute; {scenario.NEVER_FITS} never starts. Who is admitted or gone when you "
+        "look comes again within two minutes. In another terminal:\n"
         f"  {_ask(sandbox, 'top')}\n"
         f"  {_ask(sandbox, 'why', scenario.WAITS, '-n', scenario.WAITS_IN)}\n"
         f"  {_ask(sandbox, 'why', scenario.WAITS_FOR_SICK, '-n', scenario.SICK_IN)}\n"
+        f"where they name a command that begins with kubectl gpu, it is here:\n"
+        f"  {shlex.join(_program())} ... --kubeconfig {sandbox.kubeconfig}\n"
         f"  kubeconfig {sandbox.kubeconfig}\n  webhook    {sandbox.webhook_url}\n"
         f"  controller {sandbox.metrics_url}/metrics\n"
         f"  dashboard  {sandbox.dashboard_url}",

@@ -6,6 +6,7 @@ authentication: for loopback only. Whatever form of a list is accepted, the answ
 """
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -71,7 +72,7 @@ class StoreServer:
             answered = answers
             discovery = embedded_discovery.documents(stored)
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server = _Server((host, port), Handler)
         self._server.daemon_threads = True
         self.url = f"http://{host}:{self._server.server_port}"
         self._thread = threading.Thread(
@@ -83,6 +84,16 @@ class StoreServer:
         """Stop serving; open watches end with their connections."""
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    """Answers each request in a thread of its own."""
+
+    @override
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a client that broke off; anything else is printed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _RequestPath(msgspec.Struct, frozen=True):
