@@ -349,7 +349,7 @@ class PendingConditionWriter:
                 heapq.heappush(self._to_compare, (at, name))
         while self._to_compare and self._to_compare[0][0] <= now:
             _, name = heapq.heappop(self._to_compare)
-            self._comparing.extend(self._state.waiting_in(name))
+            self._comparing.extend(self._state.with_places_in(name))
         for _ in range(min(_PLACES_A_TURN, len(self._comparing))):
             key = self._comparing.popleft()
             wait = self._explainer.latest(key)

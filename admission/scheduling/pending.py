@@ -325,7 +325,7 @@ class PendingQueue:
         return item
 
     def set_hopeless(self, key: WorkloadKey, *, is_hopeless: bool) -> bool:
-        """Take whether a workload never starts as it is; return whether that is news.
+        """Take whether a workload never starts as it is; return whether others have other places.
 
         In a strict queue it is before others all the same: they wait for it.
         """
@@ -336,7 +336,8 @@ class PendingQueue:
         self._unlist_hopeless(item)
         item.hopeless = is_passed
         self._list_hopeless(item)
-        return True
+        may_start = len(self._items) - sum(map(len, self._hopeless.values()))
+        return may_start > (0 if is_passed else 1)
 
     def _list_hopeless(self, item: Pending) -> None:
         if item.hopeless:

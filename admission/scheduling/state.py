@@ -1377,10 +1377,11 @@ class SchedulerState:
         requests, in_flavors = shortages.totals(workload), shortages.totals_in_flavors(workload)
         return place[0], tuple(shortages.lacking(node, requests, in_flavors))
 
-    def waiting_in(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
-        """Return the pending Workloads of a ClusterQueue, in no order."""
+    def with_places_in(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
+        """Return who waits in a ClusterQueue, but for those that others pass; in no order."""
         queue = self._queues.queues.get(name)
-        return () if queue is None else tuple(item.key for item in queue.items())
+        items = () if queue is None else queue.items()
+        return tuple(item.key for item in items if not item.hopeless)
 
     def take_moved(self) -> tuple[ClusterQueueName, ...]:
         """Return the ClusterQueues that somebody has entered or left since the last call."""

@@ -210,4 +210,4 @@ def test_it_is_among_those_that_wait(monkeypatch):
     made.cycle()
 
     assert made.active("a") == []
-    assert made.state.waiting_in(ClusterQueueName("a")) == (WorkloadKey("default", "odd"),)
+    assert made.state.with_places_in(ClusterQueueName("a")) == (WorkloadKey("default", "odd"),)
