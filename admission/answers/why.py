@@ -1378,7 +1378,7 @@ def _sick(conditions_of_queue: Iterable[Any] | None, flavors: AbstractSet[str]) 
         is_short = condition.type == conditions.CAPACITY_SUFFICIENT and condition.status == "False"
         short = {pair.flavor for pair in reading.existing_quota(condition.message)}
         if is_short and not short.isdisjoint(flavors):
-            yield f"GPUs are missing: {condition.message}"
+            yield f"GPUs are sick or missing: {condition.message}"
 
 
 # ----------------------------------------------------------------- ClusterQueues, LocalQueues

@@ -460,13 +460,13 @@ def stated_lacks(sentence: str) -> tuple[StatedLack, ...]:
             rows = [{**each.groupdict(), **of_all} for each in part.finditer(match["parts"])]
             return tuple(map(_stated_lack, rows))
     each = [*_IN_EACH.finditer(sentence)] if " needs " in sentence else []
-    one = _IN_ONE.search(sentence) or _BEYOND_ONE.search(sentence)
-    return tuple(_stated_lack(match.groupdict()) for match in each or filter(None, (one,)))
+    alone = _IN_ONE.search(sentence) or _BEYOND_ONE.search(sentence)
+    return tuple(_stated_lack(match.groupdict()) for match in each or filter(None, (alone,)))
 
 
 def _stated_lack(parts: Mapping[str, str | None]) -> StatedLack:
-    what = parts.get("what") or "GPU"
-    resource = _KIND_OF.get(what, what)
+    noun = parts.get("what") or "GPU"
+    resource = _KIND_OF.get(noun, noun)
 
     def amount(key: str) -> int | None:
         try:

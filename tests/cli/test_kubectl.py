@@ -612,7 +612,7 @@ SHORT = (
 
 @pytest.mark.parametrize(
     ("flavor", "notes"),
-    [("a100", [f"GPUs are missing: {SHORT}"]), ("h100", [])],
+    [("a100", [f"GPUs are sick or missing: {SHORT}"]), ("h100", [])],
     ids=["of its flavor", "of another flavor"],
 )
 def test_what_waits_is_told_which_nodes_of_its_flavor_are_sick(
