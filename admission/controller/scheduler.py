@@ -717,8 +717,10 @@ class Scheduler:
             del self._evicts[key]
 
     def _count(self, result: decisions.CycleResult, seconds: float) -> None:
-        label = "success" if result.admitted else "inadmissible"
         self._accounting.cycle(result)
+        if not (result.admitted or result.waiting):
+            return  # it was about displaced Workloads alone: nobody asked to be admitted
+        label = "success" if result.admitted else "inadmissible"
         metrics.ADMISSION_ATTEMPTS.labels(label, self._accounting.role).inc()
         metrics.ADMISSION_ATTEMPT_DURATION_SECONDS.labels(label, self._accounting.role).observe(
             seconds

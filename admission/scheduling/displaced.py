@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from admission.base.names import ChargeKey, FlavorResource
+from admission.base.names import ChargeKey, FlavorResource, WorkloadKey
 from admission.scheduling import cycle, quota
 from admission.scheduling.decisions import Evict
 from admission.scheduling.hierarchy import QueueNode
@@ -65,10 +65,12 @@ class MadeRoom:
     Attributes:
         claimed: the victims, also those that are leaving already.
         evictions: of those that are not told yet.
+        failed: displaced workloads with the error that ended the search for each.
     """
 
     claimed: tuple[Target, ...] = ()
     evictions: tuple[Evict, ...] = ()
+    failed: tuple[tuple[WorkloadKey, Exception], ...] = ()
 
 
 @dataclass(slots=True)
@@ -127,19 +129,24 @@ def make_room(snapshot: Snapshot, displaced: Iterable[DisplacedWorkload]) -> Mad
     """
     claimed: list[Target] = []
     evictions: list[Evict] = []
+    failed: list[tuple[WorkloadKey, Exception]] = []
     in_vain: set[tuple[object, ...]] = set()
     for entry in displaced:
         asks = entry.queue.name, entry.workload.priority, entry.wants, entry.spared
         if asks in in_vain:
             continue
-        with snapshot.without(target.workload for target in claimed):
-            victims = _victims_of(snapshot, entry)
+        try:
+            with snapshot.without(target.workload for target in claimed):
+                victims = _victims_of(snapshot, entry)
+        except Exception as error:  # noqa: BLE001  # one odd Workload must not stop all others
+            failed.append((entry.workload.workload_key, error))
+            continue
         if victims is None:
             in_vain.add(asks)
         elif victims:
             claimed += victims
             evictions += cycle.evictions(snapshot, entry.workload, entry.queue, victims)
-    return MadeRoom(tuple(claimed), tuple(evictions))
+    return MadeRoom(tuple(claimed), tuple(evictions), tuple(failed))
 
 
 def _victims_of(snapshot: Snapshot, entry: DisplacedWorkload) -> tuple[Target, ...] | None:
@@ -153,6 +160,7 @@ def _victims_of(snapshot: Snapshot, entry: DisplacedWorkload) -> tuple[Target, .
         places.ledger.placing_anew(entry.holder.key),
         places.sharing(StepBudget()),
         _without_usage(entry.queue, usage),
+        snapshot.undone_on_error(),
     ):
         if places.fits(entry.wants):
             return ()

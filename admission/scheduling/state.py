@@ -909,7 +909,7 @@ class SchedulerState:
         is_blocked = self._blocked_by_pods()
         chosen = [] if is_blocked else self._queues.heads(self.config.heads_per_cycle)
         if not chosen:
-            return CycleResult(evicted=room.evictions)
+            return CycleResult(evicted=room.evictions, failed=room.failed)
         self.cycles += 1
         snapshot = self._snapshot(now_us)
         heads = [self._head(name, item) for name, item in self._sharing.apart(chosen)]
@@ -919,7 +919,12 @@ class SchedulerState:
         self._stand_sharers(now_us)
         self.places.ledger.settle()  # where nodes only tell, nobody has looked for places yet
         result = result_of(verdicts)
-        return replace(result, evicted=(*room.evictions, *result.evicted), bypassed=tuple(waits))
+        return replace(
+            result,
+            evicted=(*room.evictions, *result.evicted),
+            bypassed=tuple(waits),
+            failed=(*room.failed, *result.failed),
+        )
 
     def _note_displaced(self, now_us: int) -> None:
         """Note for which workloads without nodes victims are to be looked for."""

@@ -414,3 +414,31 @@ def test_a_search_in_vain_is_made_once_for_many_that_ask_the_same(monkeypatch: A
 
     assert made.cycle().evicted == ()
     assert len(searched) == 1
+
+
+def test_an_error_about_one_ends_the_search_for_it_alone(monkeypatch: Any):
+    made = fleet("n1", "n2", "n3", "n4")
+    run(made, "odd")
+    run(made, "own", priority=1)
+    for index in range(2):
+        run(made, f"borrows-{index}", queue="borrower")
+    choose = targets.choose
+
+    def failing(snapshot: Any, preemptor: Any, need: Any) -> Any:
+        victims = choose(snapshot, preemptor, need)
+        if preemptor.key.name == "odd":
+            snapshot.remove(victims[0].workload)
+            raise ValueError("odd")
+        return victims
+
+    monkeypatch.setattr(targets, "choose", failing)
+    for name in ("odd", "own"):
+        lose(made, *hosts_of(made, name))
+    ledger = made.places.ledger
+    free = {name: dict(ledger.free(name)) for name in ledger.nodes}
+
+    result = made.cycle()
+
+    assert [(key.name, str(error)) for key, error in result.failed] == [("odd", "odd")]
+    assert {eviction.preemptor.name for eviction in result.evicted} == {"own"}
+    assert {name: dict(ledger.free(name)) for name in ledger.nodes} == free
