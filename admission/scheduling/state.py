@@ -90,6 +90,34 @@ _COMING_US: Final = 10_000_000
 such as those of a JobSet that starts its Jobs in order; nobody waits for these."""
 
 
+class _LocalQueueStore(Table[LocalQueueKey, LocalQueue]):
+    """LocalQueues by namespace and name.
+
+    Attributes:
+        behind: by their ClusterQueue.
+        in_namespace: by namespace.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.behind = self.index(lambda _, queue: (queue.cluster_queue,))
+        self.in_namespace = self.index(lambda key, _: (key.namespace,))
+
+
+class _WorkloadStore(Table[ChargeKey, Workload]):
+    """Workloads, and what is charged besides them.
+
+    Attributes:
+        of_local: by their LocalQueue.
+        of_lineage: by the identity that they share with those that replace them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_local = self.index(lambda _, workload: (workload.queue,))
+        self.of_lineage = self.index(lambda _, workload: (workload.lineage,))
+
+
 class SchedulerState:
     """Objects, usage and queues; decides who gets quota next.
 
@@ -106,12 +134,8 @@ class SchedulerState:
         self.cycles = 0
         self._supplies = Dependencies()
         self._namespaces: dict[str, Mapping[str, str]] = {}
-        self._local_queues: Table[LocalQueueKey, LocalQueue] = Table()
-        self._behind = self._local_queues.index(lambda _, queue: (queue.cluster_queue,))
-        self._queues_in = self._local_queues.index(lambda key, _: (key.namespace,))
-        self._workloads: Table[ChargeKey, Workload] = Table()
-        self._of_local = self._workloads.index(lambda _, workload: (workload.queue,))
-        self._lineages = self._workloads.index(lambda _, workload: (workload.lineage,))
+        self._local_queues = _LocalQueueStore()
+        self._workloads = _WorkloadStore()
         self._assumed: dict[ChargeKey, Reservation] = {}
         self._slices: dict[ChargeKey, dict[ChargeKey, None]] = {}
         """Workloads that replace another one, by the key of that."""
@@ -230,7 +254,7 @@ class SchedulerState:
             self._changes.local(local.key)
 
     def _locals_of(self, name: ClusterQueueName) -> list[LocalQueue]:
-        return [self._local_queues[key] for key in self._behind.keys(name)]
+        return [self._local_queues[key] for key in self._local_queues.behind.keys(name)]
 
     def set_cohort(self, cohort: Cohort, now_us: int = 0) -> None:
         """Add or replace a Cohort object."""
@@ -273,7 +297,7 @@ class SchedulerState:
             self._changes.queue(old.cluster_queue)
             self._changes.local(key)
             self._fair_usage.drop(key)
-            for member in self._of_local.keys(key):
+            for member in self._workloads.of_local.keys(key):
                 self._queues.take(member)
 
     def set_namespace(self, name: str, labels: Mapping[str, str], now_us: int = 0) -> bool:
@@ -288,7 +312,7 @@ class SchedulerState:
         self._namespaces[name] = dict(labels)
         concerned = {
             self._local_queues[key].cluster_queue
-            for key in self._queues_in.keys(name)
+            for key in self._local_queues.in_namespace.keys(name)
             if self._is_taken(key, before) != self._is_taken(key, labels)
         }
         for queue in sorted(concerned):
@@ -833,7 +857,7 @@ class SchedulerState:
     # --------------------------------------------------------------------------- pending queues
 
     def _place_all(self, key: LocalQueueKey, now_us: int) -> None:
-        for member in self._of_local.keys(key):
+        for member in self._workloads.of_local.keys(key):
             self._place(self._workloads[member], now_us)
 
     def _queue(self, workload: Workload, now_us: int) -> None:
@@ -1111,7 +1135,7 @@ class SchedulerState:
                 preempted_by=history.with_one(
                     self._workloads[eviction.workload].preempted_by,
                     self._workloads[eviction.preemptor].lineage,
-                    self._lineages,
+                    self._workloads.of_lineage,
                 ),
             )
             for eviction in evictions
@@ -1168,8 +1192,8 @@ class SchedulerState:
         return tuple(
             key
             for name in turned
-            for local in self._behind.keys(name)
-            for key in self._of_local.keys(local)
+            for local in self._local_queues.behind.keys(name)
+            for key in self._workloads.of_local.keys(local)
         )
 
     def _head(
@@ -1326,7 +1350,7 @@ class SchedulerState:
         """
         exact, workload = self._preemption_history.preemptor_of(victim), self.workload(victim)
         past = () if workload is None else workload.preempted_by.counts
-        keys = (exact,) if exact else self._lineages.keys(past[-1][0]) if past else ()
+        keys = (exact,) if exact else self._workloads.of_lineage.keys(past[-1][0]) if past else ()
         return tuple(
             (key, "" if local is None else local.cluster_queue)
             for key in keys

@@ -503,11 +503,11 @@ def test_nothing_is_left_of_queues_whose_workloads_are_gone() -> None:
     world = ready_world()
     world.add_pod("train", queue="elsewhere")
     world.settle()
-    assert world.state._of_local
+    assert world.state._workloads.of_local
     world.delete_pod("train")
     world.settle()
 
-    assert not world.state._of_local
+    assert not world.state._workloads.of_local
 
 
 def test_nothing_is_left_of_the_pools_of_nodes_that_are_gone() -> None:

@@ -90,6 +90,18 @@ class GpuShortage:
         )
 
 
+class _Promises(Table[_Key, Mapping[FlavorResource, int]]):
+    """What each ClusterQueue and Cohort promises.
+
+    Attributes:
+        of_flavor: those that promise something of a flavor.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_flavor = self.index(lambda _, promises: sorted(_flavors(promises)))
+
+
 class CapacityGuard:
     """Compares ClusterQueues and Cohorts with capacity, and passes them on to the state."""
 
@@ -98,8 +110,7 @@ class CapacityGuard:
         self._capacities = capacities
         self._queues: dict[str, model.ClusterQueue] = {}
         self._cohorts: dict[str, model.Cohort] = {}
-        self._promises: Table[_Key, Mapping[FlavorResource, int]] = Table()
-        self._promising = self._promises.index(lambda _, promises: sorted(_flavors(promises)))
+        self._promises = _Promises()
         self._annotated: set[str] = set()
         self._capped: set[_Key] = set()
         """What belongs to a tree in which a ClusterQueue is annotated."""
@@ -277,7 +288,7 @@ class CapacityGuard:
 
     def _promising_keys(self, flavors: Iterable[str]) -> set[_Key]:
         """Return what has quota for GPUs in one of the flavors."""
-        return {key for flavor in flavors for key in self._promising.keys(flavor)}
+        return {key for flavor in flavors for key in self._promises.of_flavor.keys(flavor)}
 
     def _promise(
         self,
@@ -312,7 +323,10 @@ class CapacityGuard:
     def _changed_flavors(self) -> frozenset[str]:
         """Flavors of which other amounts exist than before; who uses them does not matter."""
         flavors_changed: set[str] = set()
-        changed, promised = self._capacities.take_changed(), frozenset(self._promising.groups())
+        changed, promised = (
+            self._capacities.take_changed(),
+            frozenset(self._promises.of_flavor.groups()),
+        )
         if changed:
             self._real_by_nodes = self._capacities.real_by_nodes()
         if changed or promised != self._promised_flavors:
@@ -500,7 +514,11 @@ class CapacityGuard:
 
     def _share_again(self, pair: FlavorResource) -> set[_Key]:
         """Hand out a resource of a flavor again; return for whom something is different now."""
-        keys = [key for key in self._promising.keys(pair.flavor) if pair in self._promises[key]]
+        keys = [
+            key
+            for key in self._promises.of_flavor.keys(pair.flavor)
+            if pair in self._promises[key]
+        ]
         left = self._by_nodes.get((pair.flavor,), {}).get(pair.resource, 0)
         has_nodes = (pair.flavor,) in self._by_nodes
         before: dict[str, int] = {}

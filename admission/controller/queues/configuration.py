@@ -30,6 +30,46 @@ _SAME: Final = True
 """What a handler returns where nothing changed that matters."""
 
 
+class _Flavors(Table[str, ResourceFlavor]):
+    """ResourceFlavors by name.
+
+    Attributes:
+        of_topology: by the Topology that they name.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_topology = self.index(lambda _, flavor: _topology(flavor))
+
+
+class _ClusterQueues(Table[str, ClusterQueue]):
+    """ClusterQueues by name.
+
+    Attributes:
+        of_flavor: by each flavor that they list.
+        of_check: by each admission check that they name.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_flavor = self.index(lambda _, queue: _flavors(queue))
+        self.of_check = self.index(lambda _, queue: _checks(queue))
+
+
+class _LocalQueues(Table[LocalQueueKey, LocalQueue]):
+    """LocalQueues by namespace and name.
+
+    Attributes:
+        behind: by their ClusterQueue.
+        in_namespace: by namespace.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.behind = self.index(lambda _, queue: (queue.spec.cluster_queue,))
+        self.in_namespace = self.index(lambda key, _: (key.namespace,))
+
+
 class WatchedConfiguration:
     """Queues, flavors and cohorts as last seen.
 
@@ -76,17 +116,12 @@ class WatchedConfiguration:
         self._state = state
         self._guard = guard
         self._changed = changed
-        self._flavors: Table[str, ResourceFlavor] = Table()
-        self._flavors_of_topology = self._flavors.index(lambda _, flavor: _topology(flavor))
+        self._flavors = _Flavors()
         self.flavors = self._flavors.by_key
-        self._cluster_queues: Table[str, ClusterQueue] = Table()
-        self._queues_of_flavor = self._cluster_queues.index(lambda _, queue: _flavors(queue))
-        self._queues_of_check = self._cluster_queues.index(lambda _, queue: _checks(queue))
+        self._cluster_queues = _ClusterQueues()
         self.cluster_queues = self._cluster_queues.by_key
         self.cohorts: dict[str, Cohort] = {}
-        self._local_queues: Table[LocalQueueKey, LocalQueue] = Table()
-        self._behind = self._local_queues.index(lambda _, queue: (queue.spec.cluster_queue,))
-        self._queues_in = self._local_queues.index(lambda key, _: (key.namespace,))
+        self._local_queues = _LocalQueues()
         self.local_queues = self._local_queues.by_key
         self.checks: dict[str, AdmissionCheck] = {}
         self.topologies: dict[str, Topology] = {}
@@ -158,23 +193,23 @@ class WatchedConfiguration:
 
     def has_queues(self, namespace: str) -> bool:
         """Return whether there is a LocalQueue in a namespace."""
-        return namespace in self._queues_in
+        return namespace in self._local_queues.in_namespace
 
     def behind(self, cluster_queue: str) -> tuple[LocalQueueKey, ...]:
         """Return the LocalQueues that point to a ClusterQueue."""
-        return self._behind.keys(cluster_queue)
+        return self._local_queues.behind.keys(cluster_queue)
 
     def listing(self, flavor: str) -> tuple[str, ...]:
         """Return the ClusterQueues that list a flavor."""
-        return self._queues_of_flavor.keys(flavor)
+        return self._cluster_queues.of_flavor.keys(flavor)
 
     def asks_for_check(self, check: str) -> bool:
         """Return whether a ClusterQueue asks for an admission check."""
-        return check in self._queues_of_check
+        return check in self._cluster_queues.of_check
 
     def uses_topology(self, topology: str) -> bool:
         """Return whether a flavor names a Topology."""
-        return topology in self._flavors_of_topology
+        return topology in self._flavors.of_topology
 
     def take_touched(self) -> tuple[tuple[Resource, str, str], ...]:
         """Return whose status or finalizers may be wrong since the last call.

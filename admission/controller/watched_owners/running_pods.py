@@ -1197,8 +1197,8 @@ class RunningPods:
         if not count:
             return
         charged, now = self._charged(key, pod_set), self._clock.now()
-        known = self._pod_set_facts(key, pod_set)
-        has_coverage = known is not None and known.coverage is not None
+        remembered = self._pod_set_facts(key, pod_set)
+        has_coverage = remembered is not None and remembered.coverage is not None
         if not has_coverage and count <= charged:  # so it is with nearly all pods
             for tracked in (self._pods[uid] for uid in changed):
                 if self._is_alone(tracked):  # it was in doubt
@@ -1258,9 +1258,9 @@ class RunningPods:
         charge = self._charges.get(tracked.key)
         if charge is not None and not charge.is_rest:
             return  # all that it asks for is charged
-        known = self._pod_set_facts(tracked.workload, tracked.pod_set)
-        if known is not None and known.has_within(share, tracked.view.spec):
-            known.has_others = True
+        remembered = self._pod_set_facts(tracked.workload, tracked.pod_set)
+        if remembered is not None and remembered.has_within(share, tracked.view.spec):
+            remembered.has_others = True
             self._stop_rest(tracked)
             return
         pod_sets = () if workload is None else workload.spec.pod_sets or ()

@@ -63,6 +63,38 @@ class _Promise:
         return sum(n for (name, _), n in self.places.items() if name == pod_set)
 
 
+class _BoundPods(Table[str, BoundPod]):
+    """Pods that are on nodes and have not ended, by UID.
+
+    Attributes:
+        of_workload: by the Workload that they are of.
+        of_workload_at: how many a Workload has, by pod set, node and whether they end.
+        on_node: by node.
+        of_priority: by priority.
+        ending: those that are being deleted.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_workload: Index[ChargeKey, str] = self.index(_workload_of)
+        self.of_workload_at: Tally[ChargeKey, tuple[str, str, bool]] = self.tally(_bound_at)
+        self.on_node = self.index(lambda _, pod: (pod.node,))
+        self.of_priority = self.index(lambda _, pod: (pod.priority,))
+        self.ending = self.index(lambda _, pod: (True,) if pod.is_ending else ())
+
+
+class _SucceededPods(Table[str, BoundPod]):
+    """Pods of workloads that have succeeded and are there, by UID.
+
+    Attributes:
+        of_workload_at: how many of a Workload were on each node, by pod set and node.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_workload_at: Tally[ChargeKey, tuple[str, str]] = self.tally(_ended_at)
+
+
 class NodeLedger:
     """Nodes, the pods on them, and the places promised to workloads.
 
@@ -81,17 +113,8 @@ class NodeLedger:
         """What pods and promises use on a node, also on one that is not known."""
         self._held: dict[str, int] = {}
         """How many pods of workloads are or are to be on a node, where there are any."""
-        self._pods: Table[str, BoundPod] = Table()
-        self._of_workload: Index[ChargeKey, str] = self._pods.index(_workload_of)
-        self._bound_on: Tally[ChargeKey, tuple[str, str, bool]] = self._pods.tally(_bound_at)
-        """How many pods of a workload are on nodes, by pod set, node and whether they end."""
-        self._succeeded: Table[str, BoundPod] = Table()
-        """Pods of workloads that have succeeded and are there, by uid."""
-        self._succeeded_on: Tally[ChargeKey, tuple[str, str]] = self._succeeded.tally(_ended_at)
-        """How many of them were on each node, by workload and pod set."""
-        self._on_node = self._pods.index(lambda _, pod: (pod.node,))
-        self._ending = self._pods.index(lambda _, pod: (True,) if pod.is_ending else ())
-        self._of_priority = self._pods.index(lambda _, pod: (pod.priority,))
+        self._pods = _BoundPods()
+        self._succeeded = _SucceededPods()
         self._promises: dict[ChargeKey, _Promise] = {}
         self._kept: dict[ChargeKey, None] = {}
         """Workloads without quota for which places are kept."""
@@ -363,11 +386,11 @@ class NodeLedger:
         Nothing has to be done for their room. It is told whether there are any.
         """
         if self._is_without_ending:
-            yield True in self._ending
+            yield True in self._pods.ending
             return
         ending = [
             pod
-            for pod in map(self._pods.__getitem__, self._ending.keys(True))
+            for pod in map(self._pods.__getitem__, self._pods.ending.keys(True))
             if pod.workload is None or pod.workload not in self._lifted
         ]
         self._is_without_ending = True
@@ -549,7 +572,7 @@ class NodeLedger:
     def bound(self, key: ChargeKey) -> dict[str, int]:
         """Return how many pods of each pod set of a workload are on nodes."""
         counts: dict[str, int] = {}
-        for (pod_set, _, _), count in self._bound_on.of(key).items():
+        for (pod_set, _, _), count in self._pods.of_workload_at.of(key).items():
             counts[pod_set] = counts.get(pod_set, 0) + count
         return counts
 
@@ -562,7 +585,7 @@ class NodeLedger:
         if promise is None or not promise.is_leaving:
             return self._staying(key, pod_set)
         counts: dict[str, int] = {}
-        for (name, node, _), count in self._bound_on.of(key).items():
+        for (name, node, _), count in self._pods.of_workload_at.of(key).items():
             if name == pod_set:
                 counts[node] = counts.get(node, 0) + count
         return counts
@@ -571,7 +594,7 @@ class NodeLedger:
         """Return how many pods of a pod set are on each node and are not being deleted."""
         return {
             node: count
-            for (name, node, is_ending), count in self._bound_on.of(key).items()
+            for (name, node, is_ending), count in self._pods.of_workload_at.of(key).items()
             if name == pod_set and not is_ending
         }
 
@@ -632,7 +655,7 @@ class NodeLedger:
             for node, count in bound.items()
             if (want.pod_set, node) in promise.assigned or not self._is_lost(node)
         )
-        succeeded = self._succeeded_on.of(key)
+        succeeded = self._succeeded.of_workload_at.of(key)
         room, spent = {}, -want.count
         for (pod_set, name), assigned in promise.assigned.items():
             if pod_set == want.pod_set:
@@ -749,7 +772,7 @@ class NodeLedger:
         else:
             self._lifted.pop(key, None)
         with self._supposing():
-            for uid in self._of_workload.keys(key):
+            for uid in self._pods.of_workload.keys(key):
                 pod = self._pods[uid]
                 if not (self._is_without_ending and pod.is_ending):
                     self._use(pod.node, pod.requests, sign, is_held=True)
@@ -866,7 +889,7 @@ class NodeLedger:
         It takes pods with a lower priority, whoever admitted them.
         """
         priority = want.shape.needs.priority
-        if priority is None or all(group >= priority for group in self._of_priority.groups()):
+        if priority is None or all(group >= priority for group in self._pods.of_priority.groups()):
             return False
         rooms = self.rooms(want.shape, by_preemption=True)
         return rooms.fitting(want.count, self.labels) >= want.count
@@ -942,7 +965,7 @@ class NodeLedger:
 
     def _pods_on(self, name: str) -> Iterator[BoundPod]:
         """Yield the pods on a node but those that are supposed to be gone."""
-        for uid in self._on_node.keys(name):
+        for uid in self._pods.on_node.keys(name):
             pod = self._pods[uid]
             if self._is_without_ending and pod.is_ending:
                 continue
