@@ -161,12 +161,17 @@ def test_what_a_drain_takes_from_a_node_says_so_and_whether_it_comes_back(
     member = viewer(system, team.name)
     pod = {"annotations": {"controlplane.test/run-for": "1h"}}
     job = make_job("train", 1, gpus=4, labels={names.QUEUE_LABEL: "default"}, pod=pod)
+    job["spec"]["podReplacementPolicy"] = "Failed"
     system.api.post(f"/apis/batch/v1/namespaces/{team.name}/jobs", job)
     system.create_pod(team.name, "alone", gpus=4)
     waiting.until(
         lambda: len(team.listed()) == 2 and team.running(*team.listed()), what="both run"
     )
     nodes = {name: one["spec"]["nodeName"] for name, one in team.listed().items()}
+    (of_the_job,) = set(nodes) - {"alone"}
+    path = f"{team.pods}/{of_the_job}"
+    finalizers = system.api.get(path)["metadata"]["finalizers"]
+    system.api.patch(path, {"metadata": {"finalizers": [*finalizers, "example.com/hold"]}})
     for name in nodes:
         evict(system, team.name, name)
     left = f"left node {nodes['alone']}: it was evicted, as kubectl drain does"
@@ -182,6 +187,7 @@ def test_what_a_drain_takes_from_a_node_says_so_and_whether_it_comes_back(
     )
     assert gone.startswith("pod alone is gone; it was told at ")
     assert f": It {left}" in gone
+    system.api.patch(path, {"metadata": {"finalizers": finalizers}})
     waiting.until(
         lambda: why(team.name, "job.batch/train", member)["reason"] == Code.ADMITTED,
         what="the Job has a pod again",
