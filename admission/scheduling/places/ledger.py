@@ -63,6 +63,23 @@ class _Promise:
         return sum(n for (name, _), n in self.places.items() if name == pod_set)
 
 
+@dataclass(slots=True)
+class _Suppositions:
+    """What is tried out, and taken back.
+
+    Attributes:
+        is_counting: what is counted now is no change.
+        lifted: workloads that are supposed to be gone.
+        is_without_ending: pods that are being deleted are supposed to be gone.
+        placing: the workload of `NodeLedger.placing_anew`.
+    """
+
+    is_counting: bool = False
+    lifted: dict[ChargeKey, None] = field(default_factory=dict)
+    is_without_ending: bool = False
+    placing: ChargeKey | None = None
+
+
 class _BoundPods(Table[str, BoundPod]):
     """Pods that are on nodes and have not ended, by UID.
 
@@ -133,12 +150,7 @@ class NodeLedger:
         self._settled = -1
         self._roomier: dict[str, None] = {}
         self._is_redeclared = False
-        self._is_supposing = False
-        self._lifted: dict[ChargeKey, None] = {}
-        """Workloads that are supposed to be gone."""
-        self._is_without_ending = False
-        self._placing: ChargeKey | None = None
-        """The workload of `placing_anew`."""
+        self._supposed = _Suppositions()
 
     # ---------------------------------------------------------------------------------- seeing
 
@@ -370,7 +382,7 @@ class NodeLedger:
         """
         placed: list[tuple[ChargeKey, Place]] = []
         try:
-            if self._lacking and (self._lifted or self._is_without_ending):
+            if self._lacking and (self._supposed.lifted or self._supposed.is_without_ending):
                 with self._supposing():
                     placed.extend(self._place_lacking(self._lacking.shapes))
             yield
@@ -385,21 +397,21 @@ class NodeLedger:
 
         Nothing has to be done for their room. It is told whether there are any.
         """
-        if self._is_without_ending:
+        if self._supposed.is_without_ending:
             yield True in self._pods.ending
             return
         ending = [
             pod
             for pod in map(self._pods.__getitem__, self._pods.ending.keys(True))
-            if pod.workload is None or pod.workload not in self._lifted
+            if pod.workload is None or pod.workload not in self._supposed.lifted
         ]
-        self._is_without_ending = True
+        self._supposed.is_without_ending = True
         self._suppose_ended(ending, -1)
         try:
             yield bool(ending)
         finally:
             self._suppose_ended(ending, 1)
-            self._is_without_ending = False
+            self._supposed.is_without_ending = False
 
     def _suppose_ended(self, pods: Iterable[BoundPod], sign: int) -> None:
         with self._supposing():
@@ -412,12 +424,12 @@ class NodeLedger:
 
         Nothing is kept for anybody, and pods that are being deleted are supposed to be gone.
         """
-        self._placing = key
+        self._supposed.placing = key
         try:
             with self.without_ending(), self._beside_kept():
                 yield
         finally:
-            self._placing = None
+            self._supposed.placing = None
 
     def take_lacking(self) -> tuple[ChargeKey, ...]:
         """Return the workloads of which pods lack a place that did not at the last call."""
@@ -441,8 +453,10 @@ class NodeLedger:
     def _place_lacking(self, shapes: Iterable[PodShape]) -> Iterator[tuple[ChargeKey, Place]]:
         """Promise places to workloads that lack them, and yield these."""
         for key in self._lacking.in_turn(shapes, lambda shape: bool(self.rooms(shape).total)):
-            is_later = self._placing is not None and not self._lacking.precedes(key, self._placing)
-            if key not in self._lifted and not is_later:
+            is_later = self._supposed.placing is not None and not self._lacking.precedes(
+                key, self._supposed.placing
+            )
+            if key not in self._supposed.lifted and not is_later:
                 for place in self._find_places(key, self._promises[key]):
                     yield key, place
 
@@ -499,7 +513,7 @@ class NodeLedger:
                 left -= place.count
                 rooms = self.rooms(want.shape)
             is_complete = is_complete and left <= 0
-        if is_complete and not self._is_supposing:
+        if is_complete and not self._supposed.is_counting:
             self._lacking.discard(key)
 
     def _outside(
@@ -738,7 +752,7 @@ class NodeLedger:
             half = len(self._changes) // 2
             self._offset += half
             del self._changes[:half]
-        if self._is_supposing:
+        if self._supposed.is_counting:
             return
         if is_roomier:
             self._roomier[name] = self._grown[name] = None
@@ -752,11 +766,11 @@ class NodeLedger:
     @contextmanager
     def _supposing(self) -> Iterator[None]:
         """Count what is tried out and taken back within a with statement as no change."""
-        before, self._is_supposing = self._is_supposing, True
+        before, self._supposed.is_counting = self._supposed.is_counting, True
         try:
             yield
         finally:
-            self._is_supposing = before
+            self._supposed.is_counting = before
 
     def lift(self, key: ChargeKey) -> None:
         """Suppose that a workload is gone with its pods, until `put_back`."""
@@ -768,13 +782,13 @@ class NodeLedger:
 
     def _suppose(self, key: ChargeKey, sign: int) -> None:
         if sign < 0:
-            self._lifted[key] = None
+            self._supposed.lifted[key] = None
         else:
-            self._lifted.pop(key, None)
+            self._supposed.lifted.pop(key, None)
         with self._supposing():
             for uid in self._pods.of_workload.keys(key):
                 pod = self._pods[uid]
-                if not (self._is_without_ending and pod.is_ending):
+                if not (self._supposed.is_without_ending and pod.is_ending):
                     self._use(pod.node, pod.requests, sign, is_held=True)
             promise = self._promises.get(key)
             if promise is None:
@@ -951,7 +965,7 @@ class NodeLedger:
             dict.fromkeys(
                 (
                     *(key for key in bound if key is not None),
-                    *(key for key in promised if key not in self._lifted),
+                    *(key for key in promised if key not in self._supposed.lifted),
                 )
             )
         )
@@ -967,9 +981,9 @@ class NodeLedger:
         """Yield the pods on a node but those that are supposed to be gone."""
         for uid in self._pods.on_node.keys(name):
             pod = self._pods[uid]
-            if self._is_without_ending and pod.is_ending:
+            if self._supposed.is_without_ending and pod.is_ending:
                 continue
-            if pod.workload is None or pod.workload not in self._lifted:
+            if pod.workload is None or pod.workload not in self._supposed.lifted:
                 yield pod
 
     def held_by_pods(self) -> dict[str, dict[str, int]]:
