@@ -176,7 +176,7 @@ def of(read: Read, queue: str, order: Sequence[ToldPosition] | None = None) -> Q
             caps=caps,
         )
     in_order = [(position.place, position.key) for position in order if position.key in waiting]
-    places = _places(read, waiting, in_order, is_strict=is_strict)
+    places = _places(read, waiting, in_order, is_strict=is_strict, is_exact=True)
     return Queue(
         name=queue,
         waiting=tuple(
@@ -257,15 +257,24 @@ def _places(
     order: Iterable[tuple[int | None, WorkloadKey]],
     *,
     is_strict: bool = False,
+    is_exact: bool = False,
 ) -> Iterator[Place]:
-    """Yield those that wait; one that never starts has no place, unless others wait for it."""
+    """Yield those that wait; one that never starts has no place, unless others wait for it.
+
+    Args:
+        read: all that is read.
+        waiting: who waits in the queue.
+        order: places, as far as known, and who has them.
+        is_strict: whether the others wait for one that never starts.
+        is_exact: whether who has no place in the order never starts.
+    """
     seen: dict[tuple[str, str], int] = {}
     for place, key in order:
         value, view = waiting[key], read.workloads[key]
         local = value.queue.namespace, value.queue.name
         text, amounts = _said(read, view)
         never = _never_starts(read, view, text.reason)
-        is_passed = never and not is_strict
+        is_passed = (never and not is_strict) or (is_exact and place is None)
         seen[local] = seen.get(local, 0) + (not is_passed)
         yield Place(
             place=None if is_passed else place,

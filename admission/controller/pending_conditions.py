@@ -177,7 +177,6 @@ class PendingConditionWriter:
         There is a pause between texts unless nothing but texts and statuses is written.
         """
         now = self._clock.monotonic()
-        self._ending = None
         self._compare_places(now)
         while (due := self._explainer.pop_due(now)) is not None:
             self._forget(due.workload)

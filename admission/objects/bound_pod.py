@@ -83,17 +83,19 @@ def succeeded(pod: BoundPodDocument) -> BoundPod | None:
 def _bound(pod: BoundPodDocument, requests: Mapping[str, int]) -> BoundPod:
     metadata = pod.metadata
     name = metadata.annotation(names.WORKLOAD_ANNOTATION)
+    is_deleted = metadata.deletion_timestamp is not None
     return BoundPod(
         node=pod.spec.node_name,
         requests=requests,
         workload=names.WorkloadKey(metadata.namespace, name) if name else None,
         pod_set=metadata.label(names.PODSET_LABEL),
         priority=pod.spec.priority or 0,
-        is_ending=metadata.deletion_timestamp is not None and _is_followed(metadata),
+        is_deleted=is_deleted,
+        is_ending=is_deleted and is_followed(metadata),
     )
 
 
-def _is_followed(metadata: views.ObjectMeta) -> bool:
+def is_followed(metadata: views.ObjectMeta) -> bool:
     """Return whether another pod may take the place of a pod in the same Workload.
 
     Nobody makes a single pod again, and the next pod of a ReplicaSet has a Workload of its own.

@@ -54,7 +54,8 @@ def run(
     """
     nominees: list[NominatedHead] = []
     verdicts: list[HeadResult] = []
-    cycle = _Cycle(snapshot, {target.workload.key: target for target in claimed})
+    displacing = {target.workload.key: target for target in claimed}
+    cycle = _Cycle(snapshot, dict(displacing), displacing=displacing)
     try:
         for head in heads:
             nominee = _unless_failed(snapshot, head, partial(nominate, snapshot, head))
@@ -119,11 +120,14 @@ class _Cycle:
     Attributes:
         claimed: victims of displaced workloads, and of the entries so far.
         replaced: workloads in whose place an entry was admitted; they are nobody's victims.
+        displacing: victims of displaced workloads. Nobody has taken their quota instead, so it is
+            used until they are gone.
     """
 
     snapshot: Snapshot
     claimed: dict[ChargeKey, Target] = field(default_factory=dict)
     replaced: set[ChargeKey] = field(default_factory=set)
+    displacing: dict[ChargeKey, Target] = field(default_factory=dict)
 
     def process(self, nominee: NominatedHead) -> HeadResult:
         """Decides about one nominee.
@@ -190,8 +194,14 @@ class _Cycle:
         return is_taken or nominee.head.replaces in self.claimed
 
     def _has_quota(self, nominee: NominatedHead) -> bool:
-        """Return whether quota is left once all claimed victims and its own are gone."""
-        with self.snapshot.without(self._gone(nominee)):
+        """Return whether quota is left once the victims of entries and its own are gone."""
+        own_victims = {target.workload.key for target in nominee.targets}
+        gone = [
+            workload
+            for workload in self._gone(nominee)
+            if workload.key not in self.displacing or workload.key in own_victims
+        ]
+        with self.snapshot.without(gone):
             return all(
                 value <= max(0, quota.available(nominee.queue, fr))
                 for fr, value in nominee.assignment.usage.items()

@@ -32,6 +32,7 @@ class DisplacedWorkload:
     """An admitted workload with pods that have no node and find none.
 
     Attributes:
+        workload: as last told.
         holder: what it holds.
         queue: its ClusterQueue.
         wants: its pods without a place.
@@ -43,6 +44,22 @@ class DisplacedWorkload:
     queue: QueueNode
     wants: tuple[Want, ...]
     spared: frozenset[ChargeKey]
+
+    def asks(self) -> tuple[object, ...]:
+        """Return what its victims follow from; those of which that is equal have the same."""
+        policies = self.queue.spec.preemption
+        by_time = PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY in {
+            policies.within_cluster_queue,
+            policies.reclaim_within_cohort,
+        }
+        return (
+            self.queue.name,
+            self.workload.priority,
+            self.holder.queue_us if by_time else None,
+            self.wants,
+            frozenset(self.holder.usage.items()),
+            self.spared,
+        )
 
     @property
     def preemptor(self) -> Preemptor:
@@ -94,9 +111,17 @@ class DueSearches:
         self.keys.update(dict.fromkeys(keys))
 
     def end(self, now_us: int, *, is_any_left: bool) -> None:
-        """Note that all were looked at."""
+        """Note that all are looked at now.
+
+        Args:
+            now_us: the present.
+            is_any_left: whether others, or the same, have to be looked at again later.
+        """
         self.keys.clear()
-        self.again_us = now_us + AGAIN_US if is_any_left else None
+        if not is_any_left:
+            self.again_us = None
+        elif self.again_us is None:
+            self.again_us = now_us + AGAIN_US
 
 
 def may_preempt(workload: Workload, holder: ReservingWorkload, queue: QueueNode) -> bool:
@@ -132,7 +157,7 @@ def make_room(snapshot: Snapshot, displaced: Iterable[DisplacedWorkload]) -> Mad
     failed: list[tuple[WorkloadKey, Exception]] = []
     in_vain: set[tuple[object, ...]] = set()
     for entry in displaced:
-        asks = entry.queue.name, entry.workload.priority, entry.wants, entry.spared
+        asks = entry.asks()
         if asks in in_vain:
             continue
         try:

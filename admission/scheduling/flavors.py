@@ -949,17 +949,23 @@ class Assigner:
         for need_tried, targets_found in self._known:
             if need_tried == need:
                 return targets_found
-        with self._snapshot.places.ledger.without_ending() as is_any_ending:
-            is_room_coming = (
-                is_any_ending
-                and bool(need.wants)
-                and candidates.fits(self._snapshot, self._queue, need, borrowing=True)
-            )
-            victims = (
-                () if is_room_coming else targets.choose(self._snapshot, self._preemptor, need)
-            )
+        victims = self._victims_on_nodes(need) if need.wants else self._victims(need)
         self._known.append((need, victims))
         return victims
+
+    def _victims(self, need: Need) -> tuple[Target, ...]:
+        return targets.choose(self._snapshot, self._preemptor, need)
+
+    def _victims_on_nodes(self, need: Need) -> tuple[Target, ...]:
+        """Return victims beside the room of pods that are being deleted."""
+        snapshot = self._snapshot
+        with (
+            snapshot.places.ledger.without_ending() as is_any_ending,
+            snapshot.undone_on_error(),
+        ):
+            if is_any_ending and candidates.fits(snapshot, self._queue, need, borrowing=True):
+                return ()
+            return self._victims(need)
 
     def _after_preemption(self, fr: FlavorResource, value: int, borrow: int) -> Grade:
         """The grade if victims are taken for this one flavor and resource."""

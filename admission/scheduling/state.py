@@ -969,11 +969,26 @@ class SchedulerState:
         """Decide who leaves for displaced workloads that are to be looked at."""
         if not self._displaced:
             return MadeRoom()
-        due = [key for key in self.places.ledger.lacking() if key in self._displaced.keys]
-        workloads = [entry for key in due if (entry := self._displaced_workload(key)) is not None]
+        ledger, failed = self.places.ledger, []
+        due = [key for key in ledger.lacking() if key in self._displaced.keys]
+        is_any_left = any(self._may_preempt(key) for key in ledger.lacking())
+        self._displaced.end(now_us, is_any_left=is_any_left)
+        workloads = []
+        for key in due:
+            try:
+                entry = self._displaced_workload(key)
+            except Exception as error:  # noqa: BLE001  # one odd Workload must not stop all others
+                failed.append((self._workloads[key].workload_key, error))
+            else:
+                workloads += [] if entry is None else [entry]
         room = displaced.make_room(self._snapshot(now_us), workloads)
-        self._displaced.end(now_us, is_any_left=bool(workloads))
-        return replace(room, evictions=self._with_past(room.evictions))
+        for eviction in room.evictions:
+            self._preemption_history.note(eviction.preemptor, eviction.workload)
+        return replace(
+            room,
+            evictions=self._with_past(room.evictions),
+            failed=(*failed, *room.failed),
+        )
 
     def _displaced_workload(self, key: ChargeKey) -> DisplacedWorkload | None:
         """Return a workload with its pods without a place; None where nodes do not decide.

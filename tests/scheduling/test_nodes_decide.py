@@ -73,7 +73,9 @@ class Cluster:
         is_ending: bool = False,
     ) -> None:
         key = WorkloadKey("default", workload) if workload else None
-        pod = BoundPod(node, {**requests, "pods": 1}, key, pod_set, is_ending=is_ending)
+        pod = BoundPod(
+            node, {**requests, "pods": 1}, key, pod_set, is_deleted=is_ending, is_ending=is_ending
+        )
         self.places.set_pod(uid, pod)
 
     def finish(self, *names: str) -> None:
@@ -1221,7 +1223,7 @@ def ends(made: Cluster, name: str) -> str:
     """The pod of a workload is being deleted, and its quota is free."""
     pods: Mapping[str, BoundPod] = made.places.ledger._pods.by_key
     ((uid, pod),) = [(uid, pod) for uid, pod in pods.items() if pod.workload == ("default", name)]
-    made.places.set_pod(uid, replace(pod, is_ending=True))
+    made.places.set_pod(uid, replace(pod, is_deleted=True, is_ending=True))
     made.world.finish(name)
     return uid
 

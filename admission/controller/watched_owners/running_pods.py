@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from admission.base import clock as clocks
-from admission.base import names, patches
+from admission.base import conditions, names, patches
 from admission.base.causes import EndingPods
 from admission.base.clock import Clock
 from admission.base.names import (
@@ -52,7 +52,7 @@ from admission.controller.writing.api_requests import (
 from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import views
+from admission.objects import bound_pod, views
 from admission.objects.workload import (
     PodSet,
     PodTemplate,
@@ -1491,7 +1491,10 @@ class RunningPods:
         self.releasing.set(metadata.uid, queue or None)
 
     def ending(self) -> dict[str, dict[FlavorResource, EndingPods]]:
-        """Return what pods hold that are being deleted, by ClusterQueue."""
+        """Return what pods hold that are being deleted, by ClusterQueue.
+
+        The next pod of a Workload that stays takes its quota, so pods of these are left out.
+        """
         now = clocks.to_wire(self._clock.now())
         ending: dict[str, dict[FlavorResource, EndingPods]] = {}
         for uid, queue in self.releasing.queues.items():
@@ -1515,6 +1518,13 @@ class RunningPods:
         if self._is_alone(tracked):
             return self._ledger.held_by_pod(tracked.key, "")
         current = self._workloads.current(tracked.workload)
+        workload = self._workloads.get(current)
+        is_over = workload is None or (
+            workload.status.is_true(conditions.EVICTED)
+            or workload.status.is_true(conditions.FINISHED)
+        )
+        if not is_over and bound_pod.is_followed(tracked.view.metadata):
+            return {}
         return self._ledger.held_by_pod(current, tracked.pod_set)
 
 

@@ -20,6 +20,7 @@ class Lacking:
         self._of_shape: dict[PodShape, dict[ChargeKey, None]] = {}
         self._doubtful: dict[PodShape, None] = {}
         """Shapes of which any node may take a pod."""
+        self._counts: dict[ChargeKey, int] = {}
         self._added: dict[ChargeKey, None] = {}
 
     def __contains__(self, key: ChargeKey) -> bool:
@@ -40,7 +41,7 @@ class Lacking:
         return self._age(key) < self._age(later)
 
     def take_added(self) -> tuple[ChargeKey, ...]:
-        """Return the workloads that were added since the last call and still lack a place."""
+        """Return the workloads of which more pods lack a place than at the last call."""
         added, self._added = self._added, {}
         return tuple(key for key in added if key in self._ages)
 
@@ -49,8 +50,8 @@ class Lacking:
         """Return the shapes of the pods that lack a place."""
         return tuple(self._of_shape)
 
-    def add(self, key: ChargeKey, shapes: Iterable[PodShape]) -> None:
-        """Note that pods of a workload lack a place; it keeps its age."""
+    def add(self, key: ChargeKey, shapes: Iterable[PodShape], count: int) -> None:
+        """Note that so many pods of a workload lack a place; it keeps its age."""
         listed = tuple(dict.fromkeys(shapes))
         age = self._ages.get(key)
         if age is not None and age[1] != listed:
@@ -62,12 +63,15 @@ class Lacking:
             for shape in listed:
                 self._of_shape.setdefault(shape, {})[key] = None
         self._doubtful.update(dict.fromkeys(listed))
-        self._added[key] = None
+        if count > self._counts.get(key, 0):
+            self._added[key] = None
+        self._counts[key] = count
 
     def discard(self, key: ChargeKey) -> None:
         """Note that all pods of a workload have places, or need none."""
         _, shapes = self._ages.pop(key, (0, ()))
         self._added.pop(key, None)
+        self._counts.pop(key, None)
         for shape in shapes:
             keys = self._of_shape[shape]
             del keys[key]

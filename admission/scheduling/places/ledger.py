@@ -88,7 +88,7 @@ class _BoundPods(Table[str, BoundPod]):
         of_workload_at: how many a Workload has, by pod set, node and whether they end.
         on_node: by node.
         of_priority: by priority.
-        ending: those that are being deleted.
+        deleted: those that are being deleted.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class _BoundPods(Table[str, BoundPod]):
         self.of_workload_at: Tally[ChargeKey, tuple[str, str, bool]] = self.tally(_bound_at)
         self.on_node = self.index(lambda _, pod: (pod.node,))
         self.of_priority = self.index(lambda _, pod: (pod.priority,))
-        self.ending = self.index(lambda _, pod: (True,) if pod.is_ending else ())
+        self.deleted = self.index(lambda _, pod: (True,) if pod.is_deleted else ())
 
 
 class _SucceededPods(Table[str, BoundPod]):
@@ -398,11 +398,11 @@ class NodeLedger:
         Nothing has to be done for their room. It is told whether there are any.
         """
         if self._supposed.is_without_ending:
-            yield True in self._pods.ending
+            yield True in self._pods.deleted
             return
         ending = [
             pod
-            for pod in map(self._pods.__getitem__, self._pods.ending.keys(True))
+            for pod in map(self._pods.__getitem__, self._pods.deleted.keys(True))
             if pod.workload is None or pod.workload not in self._supposed.lifted
         ]
         self._supposed.is_without_ending = True
@@ -432,7 +432,7 @@ class NodeLedger:
             self._supposed.placing = None
 
     def take_lacking(self) -> tuple[ChargeKey, ...]:
-        """Return the workloads of which pods lack a place that did not at the last call."""
+        """Return the workloads of which more pods lack a place than at the last call."""
         return self._lacking.take_added()
 
     def lacking(self) -> tuple[ChargeKey, ...]:
@@ -469,7 +469,7 @@ class NodeLedger:
             for key in [key_ for key_ in self._promised_on.get(name, ()) if key_ in self._kept]:
                 room = dict(self.free(name))
                 for pod in self._pods_on(name):
-                    for resource in pod.requests.keys() & room.keys() if pod.is_ending else ():
+                    for resource in pod.requests.keys() & room.keys() if pod.is_deleted else ():
                         room[resource] += pod.requests[resource]
                 if any(amount < 0 for amount in room.values()):
                     self.release(key)
@@ -487,7 +487,8 @@ class NodeLedger:
                 if node == name and (pod_set, node) not in promise.assigned:
                     self._put(key, promise, Place(pod_set, node, -promise.places[pod_set, node]))
             if not promise.is_leaving:
-                self._lacking.add(key, (want.shape for want in promise.wants))
+                count = sum(self.unplaced(key).values())
+                self._lacking.add(key, (want.shape for want in promise.wants), count)
 
     def _find_places(self, key: ChargeKey, promise: _Promise) -> Iterator[Place]:
         """Promise places to pods that have none, as far as there is room, and yield these."""
@@ -636,7 +637,8 @@ class NodeLedger:
                 self._put(key, promise, Place(want.pod_set, name, -count))
                 surplus -= count
         if is_lacking:
-            self._lacking.add(key, (want.shape for want in promise.wants))
+            count = sum(self.unplaced(key).values())
+            self._lacking.add(key, (want.shape for want in promise.wants), count)
             self._settled = -1
         else:
             self._lacking.discard(key)
@@ -788,7 +790,7 @@ class NodeLedger:
         with self._supposing():
             for uid in self._pods.of_workload.keys(key):
                 pod = self._pods[uid]
-                if not (self._supposed.is_without_ending and pod.is_ending):
+                if not (self._supposed.is_without_ending and pod.is_deleted):
                     self._use(pod.node, pod.requests, sign, is_held=True)
             promise = self._promises.get(key)
             if promise is None:
@@ -981,7 +983,7 @@ class NodeLedger:
         """Yield the pods on a node but those that are supposed to be gone."""
         for uid in self._pods.on_node.keys(name):
             pod = self._pods[uid]
-            if self._supposed.is_without_ending and pod.is_ending:
+            if self._supposed.is_without_ending and pod.is_deleted:
                 continue
             if pod.workload is None or pod.workload not in self._supposed.lifted:
                 yield pod

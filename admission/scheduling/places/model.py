@@ -97,7 +97,8 @@ class BoundPod:
         workload: its Workload; None for a pod that no queue admitted.
         pod_set: its pod set there.
         priority: pods with a higher one may preempt it by the scheduler.
-        is_ending: it is being deleted, and its workload needs a place for the pod that follows it.
+        is_deleted: it is being deleted.
+        is_ending: likewise, and its workload needs a place for the pod that follows it.
     """
 
     node: str
@@ -105,4 +106,5 @@ class BoundPod:
     workload: WorkloadKey | None = None
     pod_set: str = ""
     priority: int = 0
+    is_deleted: bool = False
     is_ending: bool = False

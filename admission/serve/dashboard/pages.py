@@ -258,9 +258,7 @@ class Pages:
             members = () if line is None else line.members
             item = next((member for member in members if member.key == key), None)
             places = lists.places(line) if line is not None else ()
-            place = next(
-                (entry.in_cluster_queue + 1 for entry in places if entry.workload == key), 0
-            )
+            place = next((entry.place or 0 for entry in places if entry.workload == key), 0)
             user = owning.requester_of(view.metadata)
             admission = view.status.admission
             verdict, never = waiting_rows.said(wait, view)

@@ -218,16 +218,14 @@ def said(wait: Wait | None, view: Workload | None) -> tuple[str, bool]:
         text = sentences.text(reading.of_condition(condition.reason, condition.message), queue)
         alone = _without_holders(shortages.of_fitting_flavors(lacking, view))
         return _in_short(shortages.verdict(text, alone, queue))
-    alone = _without_holders(wait.shortages)
-    return _in_short(
-        sentences.waiting(
-            wait.why,
-            wait.cluster_queue,
-            shortages=alone,
-            nodes=wait.small_nodes,
-            preempting=len(wait.preempting),
-        )
+    text = sentences.waiting(
+        wait.why,
+        wait.cluster_queue,
+        shortages=_without_holders(wait.shortages),
+        nodes=wait.small_nodes,
+        preempting=len(wait.preempting),
     )
+    return _in_short(text if wait.small_nodes else sentences.with_ending(text, wait.ending))
 
 
 def _without_holders(amounts: Iterable[Shortage]) -> tuple[Shortage, ...]:
