@@ -65,6 +65,7 @@ class _Site:
     nodes: list[str]
     pods: list[_Pod] = field(default_factory=list)
     sizes: dict[str, tuple[str, int]] = field(default_factory=dict)
+    finished: set[str] = field(default_factory=set)
     number: int = 0
 
     def free(self, node: str) -> int:
@@ -116,6 +117,7 @@ class _Site:
     def finish(self, pod: _Pod) -> None:
         """A workload ends; its quota is free before its pods are gone."""
         self.made.world.finish(pod.workload)
+        self.finished.add(pod.workload)
         for other in [each for each in self.pods if each.workload == pod.workload]:
             other.stays = False
             if other.node:
@@ -144,6 +146,8 @@ class _Site:
                 self.made.pod(pod.uid, pod.node, {GPU: pod.gpus}, pod.workload)
 
     def judge(self, result: Any) -> None:
+        held = sum(pod.gpus for pod in self.pods if pod.workload not in self.finished)
+        assert held <= GPUS_OF_NODE * len(NODES), "more is used than the quota"
         by_name = {pod.workload: pod for pod in self.pods}
         for eviction in result.evicted:
             victim = by_name[eviction.workload.name]

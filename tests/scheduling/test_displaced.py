@@ -13,7 +13,16 @@ from admission.scheduling.model import Enforcement
 from admission.scheduling.places.model import Place
 from admission.scheduling.preemption import targets
 from admission.scheduling.preemption.history import MOST
-from tests.builders.scheduling import ANY, LOWER, NEVER, NOW_US, SECOND_US, cluster_queue, group
+from tests.builders.scheduling import (
+    ANY,
+    LOWER,
+    NEVER,
+    NEWER,
+    NOW_US,
+    SECOND_US,
+    cluster_queue,
+    group,
+)
 from tests.scheduling.test_nodes_decide import GPU, Cluster, asking, cluster, node
 from tests.scheduling.worlds import admitted
 from tests.scheduling.worlds import evicted as evicted_by_reason
@@ -442,3 +451,100 @@ def test_an_error_about_one_ends_the_search_for_it_alone(monkeypatch: Any):
     assert [(key.name, str(error)) for key, error in result.failed] == [("odd", "odd")]
     assert {eviction.preemptor.name for eviction in result.evicted} == {"own"}
     assert {name: dict(ledger.free(name)) for name in ledger.nodes} == free
+
+
+def test_no_head_is_admitted_to_the_quota_of_a_victim_that_is_still_there():
+    nodes = (node("large-1", 2), node("large-2", 2), node("small-1", 1), node("small-2", 1))
+    made = cluster(*nodes, quota={"a": 4}, cohort="all", reclaim=ANY)
+    add_queue(made, "borrower")
+    add_queue(made, "peer", 1)
+    run(made, "own", gpus=2)
+    run(made, "borrows", gpus=2, queue="borrower")
+    lose(made, *hosts_of(made, "own"))
+    made.world.add(asking("head", 1), asking("other", 1, queue="peer"))
+
+    result = made.cycle()
+
+    assert evicted(result) == ["borrows"]
+    assert len(admitted(result)) == 1, "4 of 5 GPUs are used until the victim is gone"
+
+
+def test_an_error_about_what_it_needs_ends_the_search_for_one_alone(monkeypatch: Any):
+    made = fleet("n1", "n2", "n3", "n4")
+    run(made, "odd")
+    run(made, "own", priority=1)
+    for index in range(2):
+        run(made, f"borrows-{index}", queue="borrower")
+    for name in ("odd", "own"):
+        lose(made, *hosts_of(made, name))
+    made.world.state.has_work(NOW_US)
+    judged = made.world.state._displaced_workload
+
+    def failing(key: Any) -> Any:
+        if key.name == "odd":
+            raise ValueError("odd")
+        return judged(key)
+
+    monkeypatch.setattr(made.world.state, "_displaced_workload", failing)
+    result = made.cycle()
+
+    assert [(key.name, str(error)) for key, error in result.failed] == [("odd", "odd")]
+    assert {eviction.preemptor.name for eviction in result.evicted} == {"own"}
+    assert not has_work(made)
+
+
+def test_who_waits_for_a_node_is_looked_at_again_whatever_else_loses_one():
+    made = fleet("n1", "n2", "n3", reclaim=LOWER)
+    run(made, "own")
+    run(made, "apart", needs={"apart": ("kubernetes.io/hostname",)})
+    run(made, "borrows", queue="borrower")
+    lose(made, *hosts_of(made, "own"))
+    assert made.cycle().evicted == ()
+
+    lose(made, *hosts_of(made, "apart"))
+    made.cycle()
+
+    assert has_work(made, after=AGAIN_US)
+
+
+def test_changes_of_a_pod_of_who_lacks_a_node_neither_start_nor_delay_a_search():
+    made = fleet("n1", "n2", "n3", reclaim=LOWER)
+    run(made, "own", count=2)
+    run(made, "borrows", queue="borrower")
+    lose(made, hosts_of(made, "own")[0])
+    assert made.cycle().evicted == ()
+    ((uid, pod),) = [
+        (uid, pod)
+        for uid, pod in made.places.ledger._pods.by_key.items()
+        if pod.workload == ("default", "own")
+    ]
+
+    for priority in range(1, 25):
+        made.places.set_pod(uid, replace(pod, priority=priority))
+        assert not has_work(made), "nothing more is lacking"
+        made.world.clock += 1
+
+    assert has_work(made, after=AGAIN_US - 24 * SECOND_US)
+
+
+def test_a_search_in_vain_for_a_newer_one_hides_no_victim_of_an_older_one():
+    made = fleet("n1", "n2", "n3", within=NEWER)
+    for created, name in enumerate(("old", "middle", "new")):
+        run(made, name, created=created)
+    lose(made, *hosts_of(made, "new"))
+    assert made.cycle().evicted == ()
+
+    lose(made, *hosts_of(made, "old"))
+    made.world.clock += AGAIN_US // SECOND_US
+
+    result = made.cycle()
+    assert {eviction.preemptor.name for eviction in result.evicted} == {"old"}
+    assert "middle" in evicted(result)
+
+
+def test_it_is_known_for_whom_a_victim_left():
+    made = displaced()
+    made.cycle()
+
+    (preemptor,) = made.world.state.preemptors_of(WorkloadKey("default", "borrows"))
+    assert preemptor == (WorkloadKey("default", "own"), "q")

@@ -22,6 +22,7 @@ from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
 from admission.scheduling.model import Enforcement, NodeTerm, PodNeeds, Spread
 from admission.scheduling.places.model import BoundPod, Node
+from admission.scheduling.preemption import candidates
 from tests.builders.scheduling import ANY, LOWER, NOW_US, SECOND_US, cluster_queue, group, waiting
 from tests.controller.steps import Steps
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
@@ -1219,23 +1220,26 @@ def borrowed(*nodes: str, **fields: Any) -> Cluster:
     return made
 
 
-def ends(made: Cluster, name: str) -> str:
+def ends(made: Cluster, name: str, *, is_followed: bool = True) -> str:
     """The pod of a workload is being deleted, and its quota is free."""
     pods: Mapping[str, BoundPod] = made.places.ledger._pods.by_key
     ((uid, pod),) = [(uid, pod) for uid, pod in pods.items() if pod.workload == ("default", name)]
-    made.places.set_pod(uid, replace(pod, is_deleted=True, is_ending=True))
+    made.places.set_pod(uid, replace(pod, is_deleted=True, is_ending=is_followed))
     made.world.finish(name)
     return uid
 
 
+@pytest.mark.parametrize("is_followed", [True, False])
 @pytest.mark.parametrize("is_its_victim", [True, False])
-def test_nobody_is_stopped_while_a_pod_ends_whose_room_is_enough(is_its_victim: bool):
+def test_nobody_is_stopped_while_a_pod_ends_whose_room_is_enough(
+    is_its_victim: bool, is_followed: bool
+):
     made = borrowed("n1", "n2")
     victim = "n1"
     if is_its_victim:
         made.world.add(asking("reclaims", 4))
         (victim,) = evicted(made.cycle())
-    uid = ends(made, victim)
+    uid = ends(made, victim, is_followed=is_followed)
     if not is_its_victim:
         made.world.add(asking("reclaims", 4))
 
@@ -1263,3 +1267,30 @@ def test_a_pod_that_ends_on_a_node_which_takes_none_leaves_no_room():
     made.world.add(asking("reclaims", 4))
 
     assert list(evicted(made.cycle())) == ["n2"]
+
+
+def test_an_error_while_victims_are_sought_leaves_what_is_free_as_it_was(monkeypatch: Any):
+    made = borrowed("n1", "n2")
+    workload: Any = made.world.state.workload(WorkloadKey("default", "n1"))
+    eviction = model.Eviction(reason="Preempted", since_us=NOW_US)
+    made.world.add(replace(workload, eviction=eviction))
+    ((uid, pod),) = [
+        (uid, pod)
+        for uid, pod in made.places.ledger._pods.by_key.items()
+        if pod.workload == ("default", "n1")
+    ]
+    made.places.set_pod(uid, replace(pod, is_deleted=True))
+    made.world.add(asking("reclaims", 4, 2))
+    free = {name: dict(made.places.ledger.free(name)) for name in ("n1", "n2")}
+    fits = candidates.fits
+
+    def failing(snapshot: Any, *args: Any, **fields: Any) -> bool:
+        if snapshot.removed:
+            raise ValueError("odd")
+        return fits(snapshot, *args, **fields)
+
+    monkeypatch.setattr(candidates, "fits", failing)
+    result = made.cycle()
+
+    assert [key.name for key, _ in result.failed] == ["reclaims"]
+    assert {name: dict(made.places.ledger.free(name)) for name in ("n1", "n2")} == free

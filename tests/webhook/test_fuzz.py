@@ -153,9 +153,12 @@ def test_a_review_of_a_kind_of_kueue_with_any_value_anywhere_is_answered(
     changed: dict[str, Any], path: str, operation: str
 ) -> None:
     of_kueue = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Workload")
-    kind = next((one for one in of_kueue if path.endswith(f"-{one.lower()}")), "ClusterQueue")
+    told = {"group": "batch", "version": "v1", "kind": "Job"}
+    if path != kinds.KEYS_PATH:
+        (kind,) = [one for one in of_kueue if path.endswith(f"-{one.lower()}")]
+        told = {"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": kind}
     review = make_review(changed, operation=operation, oldObject=changed)
-    review["request"]["kind"] = {"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": kind}
+    review["request"]["kind"] = told
     answer = json.loads(KINDS.review(path, json.dumps(review).encode(), "application/json"))
     assert isinstance(answer["response"]["allowed"], bool)
     labels = {"path": path, "outcome": "failed"}
