@@ -38,7 +38,7 @@ from admission.webhook import convert
 DEFAULT_IMAGE: Final = "gpu-admission:0.2.0"
 WEBHOOK: Final = serving_certificate.WEBHOOK_SERVICE
 CONTROLLER: Final = "gpu-admission-controller"
-CONFIG_MAP: Final = "gpu-admission-config"
+CONFIG_MAP: Final = names.CONFIG_MAP
 
 _TLS_FOLDER: Final = "/etc/gpu-admission/tls"
 _HEALTH_PORT: Final = 8081

@@ -281,6 +281,7 @@ GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 
 # Names of what an installation creates
 SYSTEM_NAMESPACE: Final = "gpu-admission-system"
+CONFIG_MAP: Final = "gpu-admission-config"
 LEASE_NAME: Final = "gpu-admission"
 KUEUE_LEASE_NAME: Final = "c1f6bfd2.kueue.x-k8s.io"
 USAGE_READER_ROLE: Final = "gpu-admission-usage-reader"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final, NoReturn
 
 import click
+import yaml
 from typing_extensions import override
 
 from admission.answers import namespace_usage, owning, preemptions, quota_use
@@ -227,15 +228,18 @@ _MADE: Final = (
 
 def _why_unrecorded(api: Api, system_namespace: str) -> str:
     """Return which setting switches the records off, as far as it may be read; else what does."""
-    from admission.admin import manifests  # noqa: PLC0415 - few need it
-    from admission.config.reading import ConfigurationError  # noqa: PLC0415 - as above
-
     try:
-        view = api.get(resources.CONFIG_MAPS, manifests.CONFIG_MAP, system_namespace)
-        is_off = not manifests.configured(view).gpu.journal.enabled
-    except (errors.ApiError, ConfigurationError):
-        is_off = False
-    name = f"{system_namespace}/{manifests.CONFIG_MAP}"
+        view = api.get(resources.CONFIG_MAPS, names.CONFIG_MAP, system_namespace)
+        documents = list(yaml.safe_load_all((view.get("data") or {}).get("config.yaml", "")))
+    except (errors.ApiError, yaml.YAMLError):
+        documents = []
+    # As it is written: the commands are installed without what reads configurations.
+    is_off = any(
+        (document.get("journal") or {}).get("enabled") is False
+        for document in documents
+        if isinstance(document, dict) and isinstance(document.get("journal") or {}, dict)
+    )
+    name = f"{system_namespace}/{names.CONFIG_MAP}"
     return (
         f"nothing is recorded: journal.enabled is false in ConfigMap {name}" if is_off else _MADE
     )
