@@ -451,8 +451,9 @@ def _as_left(
         return answer
     codes = frozenset({events.POD_DISRUPTED})
     event = without_queues.last_event(api, answer.namespace, owner.uid, codes)
-    if event is not None and event.at < answer.since:
-        event = None
+    if event is not None and answer.since:
+        is_earlier = clock.from_wire(event.at) < clock.from_wire(answer.since)
+        event = None if is_earlier else event  # it was about pods of an earlier admission
     has_run = bool(pods) or event is not None or bool(_true(workload, conditions.PODS_READY))
     if not has_run and not subject.document.get("status", {}).get("failed"):
         return answer

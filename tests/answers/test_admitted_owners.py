@@ -276,6 +276,24 @@ def test_a_job_without_pods_says_that_they_left_and_when_new_ones_come(
     )
 
 
+@pytest.mark.parametrize(
+    ("admitted", "is_told"), [("2026-01-02T03:04:05Z", True), ("2026-01-02T03:04:06Z", False)]
+)
+def test_what_was_told_in_the_second_of_the_admission_is_about_its_pods(
+    store: Store, admitted: str, is_told: bool
+) -> None:
+    uid = admit_running_job(store)
+    workload = store.get(resources.WORKLOADS, "w", "ml")
+    for condition in workload["status"]["conditions"]:
+        condition["lastTransitionTime"] = admitted
+    store.replace(resources.WORKLOADS, workload, subresource="status")
+    tell(store, uid, "PodDisrupted", DRAINED)
+
+    message = why.explain(store, "ml", "job.batch/train").message
+
+    assert ("a pod left node n1" in message) == is_told
+
+
 def test_pods_that_are_ending_are_told_of_until_they_have_ended(store: Store) -> None:
     admit_running_job(store)
     start_pod(store, "a", "n1")

@@ -134,6 +134,13 @@ def test_what_takes_back_its_own_quota_is_not_said_to_wait_for_a_larger_one(
     system.wait_for_queue(borrower)
     system.create_pod(borrower, "borrows", gpus=8)
     system.wait_released(borrower, "borrows")
+
+    def used() -> list[str]:
+        status = system.api.get(f"{KUEUE}/clusterqueues/{borrower}")["status"]
+        flavors = status.get("flavorsUsage") or ()
+        return [resource["total"] for flavor in flavors for resource in flavor["resources"]]
+
+    waiting.until(lambda: used() == ["8"], what="the status counts what is borrowed")
     larger = made("jobs", 6)
     larger["metadata"]["name"] = "larger"
     told(system, owner, "jobs", larger)
