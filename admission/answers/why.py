@@ -433,7 +433,7 @@ def _as_left(
 ) -> Answer:
     """Return that an owner whose pods ran has none any more, where its controller makes new ones.
 
-    Its Workload says so only once that has lasted for a while.
+    Its Workload says only that there are none, and only once that has lasted for a while.
 
     Args:
         api: is asked with the rights of the caller.
@@ -445,7 +445,7 @@ def _as_left(
     view, pods = _AS_WORKLOAD(workload), tuple(pods)
     owner = view.metadata.controller()
     has_any = any(_is_alive(pod) or _phase(pod) == "Succeeded" for pod in pods)
-    if answer.reason != Code.ADMITTED or owner is None or has_any:
+    if answer.reason not in {Code.ADMITTED, Code.PODS_NOT_RUNNING} or owner is None or has_any:
         return answer
     if view.replaces() is not None or not _pods_held(workload)[0]:
         return answer
@@ -454,8 +454,11 @@ def _as_left(
     if event is not None and answer.since:
         is_earlier = clock.from_wire(event.at) < clock.from_wire(answer.since)
         event = None if is_earlier else event  # it was about pods of an earlier admission
-    has_run = bool(pods) or event is not None or bool(_true(workload, conditions.PODS_READY))
-    if not has_run and not subject.document.get("status", {}).get("failed"):
+    has_run = bool(pods) or event is not None
+    if not has_run and answer.reason == Code.ADMITTED:
+        failed = subject.document.get("status", {}).get("failed")
+        has_run = bool(failed or _true(workload, conditions.PODS_READY))
+    if not has_run:
         return answer
     text = sentences.pods_left(
         why="" if event is None else event.message,

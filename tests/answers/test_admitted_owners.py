@@ -307,6 +307,22 @@ def test_pods_that_are_ending_are_told_of_until_they_have_ended(store: Store) ->
     )
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_a_workload_says_of_missing_pods_does_not_hide_that_they_left(
+    store: Store, is_told: bool
+) -> None:
+    uid = admit_running_job(store, failed=1, has_run=False)
+    missing = "0 of 1 pods are created; the events of its owner may say why"
+    tell_not_running(store, missing)
+    if is_told:
+        tell(store, uid, "PodDisrupted", DRAINED)
+
+    message = why.explain(store, "ml", "job.batch/train").message
+
+    left = "Admitted, but has no pod now; a pod left node n1: it was evicted"
+    assert message.startswith(left if is_told else f"Admitted, but {missing}")
+
+
 @pytest.mark.parametrize(("failed", "reason"), [(0, "Admitted"), (1, "PodsNotRunning")])
 def test_a_job_whose_pods_were_not_created_yet_has_not_lost_them(
     store: Store, failed: int, reason: str
