@@ -66,7 +66,7 @@ def of(api: Api, read: Read, namespace: str, own_namespace: str) -> tuple[Queuel
     Raises:
         KubeError: the API server did not answer.
     """
-    found = [
+    queueless = [
         Queueless(
             namespace=place.namespace,
             workload=place.workload,
@@ -83,8 +83,8 @@ def of(api: Api, read: Read, namespace: str, own_namespace: str) -> tuple[Queuel
         and not read.cluster_queue_of(place.namespace, place.local_queue)
     ]
     if own_namespace:
-        found += _without_workload(api, read, own_namespace)
-    return tuple(sorted(found, key=lambda each: (each.namespace, each.owner, each.workload)))
+        queueless += _without_workload(api, read, own_namespace)
+    return tuple(sorted(queueless, key=lambda each: (each.namespace, each.owner, each.workload)))
 
 
 def _without_workload(api: Api, read: Read, namespace: str) -> Iterator[Queueless]:
@@ -97,19 +97,19 @@ def _without_workload(api: Api, read: Read, namespace: str) -> Iterator[Queueles
             *(owner.uid for owner in workload.metadata.owner_references or ()),
         )
     }
-    for found in (*_pods(api, namespace), *_owners(api, namespace, made_for)):
-        if found.uid not in made_for and found.text.reason in _NOT_FOUND:
-            metadata = found.metadata
+    for lacking in (*_pods(api, namespace), *_owners(api, namespace, made_for)):
+        if lacking.uid not in made_for and lacking.text.reason in _NOT_FOUND:
+            metadata = lacking.metadata
             yield Queueless(
                 namespace=namespace,
                 workload="",
-                owner=f"{found.kind} {metadata['name']}",
+                owner=f"{lacking.kind} {metadata['name']}",
                 requester=(metadata.get("annotations") or {}).get(names.REQUESTER)
                 or owning.UNKNOWN,
                 local_queue=(metadata.get("labels") or {}).get(names.QUEUE_LABEL, ""),
                 since=metadata.get("creationTimestamp", ""),
-                message=found.text.message,
-                reason=found.text.reason,
+                message=lacking.text.message,
+                reason=lacking.text.reason,
             )
 
 
@@ -156,19 +156,19 @@ def _owners(api: Api, namespace: str, made_for: AbstractSet[str]) -> Iterator[_L
         namespace: of them.
         made_for: UIDs of what has a Workload, and is left out.
     """
-    held = {owner.uid: owner for owner in without_queues.without_class(api, namespace)}
+    owners = {owner.uid: owner for owner in without_queues.without_class(api, namespace)}
     with suppress(errors.ForbiddenError):
         jobs = api.list(resources.JOBS, namespace, label_selector=names.QUEUE_LABEL).items
         for job in jobs:
             metadata = job["metadata"]
             if (job.get("spec") or {}).get("suspend"):
                 kind, name = resources.JOBS.kind, metadata["name"]
-                held[metadata["uid"]] = without_queues.Regarded(kind, name, metadata["uid"])
+                owners[metadata["uid"]] = without_queues.Regarded(kind, name, metadata["uid"])
             else:
-                held.pop(metadata["uid"], None)
+                owners.pop(metadata["uid"], None)
     from admission.answers import subjects, why  # noqa: PLC0415 - they import every kind of owner
 
-    lacking = [owner for uid, owner in held.items() if uid not in made_for]
+    lacking = [owner for uid, owner in owners.items() if uid not in made_for]
     for owner in lacking[:_MOST]:
         try:
             subject = subjects.find(api, namespace, f"{owner.kind}/{owner.name}")
@@ -179,7 +179,7 @@ def _owners(api: Api, namespace: str, made_for: AbstractSet[str]) -> Iterator[_L
         yield _Lacking(answer.kind, subject.document["metadata"], text)
 
 
-def document(found: tuple[Queueless, ...]) -> list[dict[str, Any]]:
+def document(queueless: tuple[Queueless, ...]) -> list[dict[str, Any]]:
     """Return what waits in no ClusterQueue as JSON."""
     return [
         {
@@ -193,5 +193,5 @@ def document(found: tuple[Queueless, ...]) -> list[dict[str, Any]]:
             "reason": each.reason,
             "neverStarts": each.never,
         }
-        for each in found
+        for each in queueless
     ]

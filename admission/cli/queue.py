@@ -129,9 +129,9 @@ def queue(
 def _unqueued(target: QueriedCluster, read: Read) -> tuple[Queueless, ...]:
     """Return what waits in no queue; in a namespace also what has no Workload."""
     is_limited = not cluster.is_whole(read.missing, "Workload")
-    own = target.only or (target.namespace if is_limited else "")
+    namespace = target.only or (target.namespace if is_limited else "")
     is_unread = cluster.is_unread(read.missing, "Workload")
-    return queueless.of(target.api, read, target.only, "" if is_unread else own)
+    return queueless.of(target.api, read, target.only, "" if is_unread else namespace)
 
 
 def _unqueued_lines(

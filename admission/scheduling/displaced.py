@@ -46,7 +46,7 @@ class DisplacedWorkload:
     spared: frozenset[ChargeKey]
 
     def asks(self) -> tuple[object, ...]:
-        """Return what its victims follow from; those of which that is equal have the same."""
+        """Return what decides who its victims are; it is compared, and has no other use."""
         policies = self.queue.spec.preemption
         by_time = PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY in {
             policies.within_cluster_queue,

@@ -105,10 +105,10 @@ def _amounts(
     in_flavors: Mapping[str, FlavorAmounts],
 ) -> Iterator[tuple[str, FlavorResource, int]]:
     for pod_set, amounts in requests.items():
-        others = in_flavors.get(pod_set, {})
+        by_flavor = in_flavors.get(pod_set, {})
         for group in node.spec.resource_groups:
             for flavor in group.flavors:
-                in_flavor = others.get(flavor.name, {})
+                in_flavor = by_flavor.get(flavor.name, {})
                 for resource, largest in sorted(amounts.items()):
                     if resource in group.covered_resources:
                         fr = FlavorResource(flavor.name, ResourceName(resource))

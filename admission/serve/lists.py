@@ -178,7 +178,7 @@ def _item(place: LinePosition, workload: Workload) -> dict[str, Any]:
             "name": metadata.name,
             "namespace": metadata.namespace,
             "creationTimestamp": metadata.creation_timestamp,
-            **({"annotations": {names.PLACE: told}} if (told := _told(place)) else {}),
+            **({"annotations": {names.PLACE: text}} if (text := _told(place)) else {}),
             **({"ownerReferences": owners} if owners else {}),
         },
         "priority": workload.spec.priority or 0,
