@@ -22,6 +22,9 @@ from admission.scheduling.places.model import PODS, BoundPod
 FIELDS: Final = "spec.nodeName!="
 """Selects the pods that are bound."""
 
+LONGEST_GRACE_SECONDS: Final = 600
+"""A pod that is being deleted with a longer grace period does not count as leaving its node."""
+
 _SUCCEEDED: Final = "Succeeded"
 _ENDED: Final = frozenset({_SUCCEEDED, "Failed"})
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
@@ -55,9 +58,16 @@ class BoundStatus(View, frozen=True, kw_only=True):
     extended_resource_claim_status: views.PodClaimStatus | None = None
 
 
+class BoundMetadata(views.ObjectMeta, frozen=True, kw_only=True):
+    """What every object has, and how long a pod may run after its deletion."""
+
+    deletion_grace_period_seconds: int = 0
+
+
 class BoundPodDocument(Object, frozen=True, kw_only=True):
     """v1 Pod."""
 
+    metadata: BoundMetadata = BoundMetadata()
     spec: BoundSpec = BoundSpec()
     status: BoundStatus = BoundStatus()
 
@@ -84,13 +94,16 @@ def _bound(pod: BoundPodDocument, requests: Mapping[str, int]) -> BoundPod:
     metadata = pod.metadata
     name = metadata.annotation(names.WORKLOAD_ANNOTATION)
     is_deleted = metadata.deletion_timestamp is not None
+    # Whoever may delete a pod chooses its grace period. Others would wait a day for its room.
+    is_lingering = is_deleted and metadata.deletion_grace_period_seconds > LONGEST_GRACE_SECONDS
     return BoundPod(
         node=pod.spec.node_name,
         requests=requests,
         workload=names.WorkloadKey(metadata.namespace, name) if name else None,
         pod_set=metadata.label(names.PODSET_LABEL),
         priority=pod.spec.priority or 0,
-        is_deleted=is_deleted,
+        is_leaving=is_deleted and not is_lingering,
+        is_lingering=is_lingering,
         is_ending=is_deleted and is_followed(metadata),
     )
 

@@ -211,7 +211,7 @@ class _Cycle:
         """Return whether nodes have room once all claimed victims and its own are gone.
 
         Domains are given with the quota, so who needs no victims needs room in them now. Who needs
-        some waits for them, and for pods that are being deleted.
+        some waits for them, and for pods that leave their nodes.
         """
         places, wants = self.snapshot.places, nominee.wants
         if nominee.mode is not Mode.PREEMPT and _asks_domains(nominee):
@@ -219,7 +219,7 @@ class _Cycle:
         with self.snapshot.without(self._gone(nominee)):
             if nominee.mode is not Mode.PREEMPT:
                 return places.fits(wants)
-            with places.ledger.without_ending():
+            with places.ledger.without_leaving():
                 return places.fits(wants)
 
     def _gone(self, nominee: NominatedHead) -> list[ReservingWorkload]:
@@ -281,7 +281,7 @@ class _Cycle:
     def _preempt(self, nominee: NominatedHead) -> HeadResult:
         self.claimed.update((target.workload.key, target) for target in nominee.targets)
         claimed = (target.workload for target in self.claimed.values())
-        with self.snapshot.without(claimed), self.snapshot.places.ledger.without_ending():
+        with self.snapshot.without(claimed), self.snapshot.places.ledger.without_leaving():
             places = self.snapshot.places.find(nominee.wants)
         self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
         if places:

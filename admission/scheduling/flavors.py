@@ -941,7 +941,7 @@ class Assigner:
     def victims(self, need: Need) -> tuple[Target, ...]:
         """Return victims for a need; cached, as one resource alone often is the whole workload.
 
-        There are none where pods that are being deleted leave enough room, and for the rest that
+        There are none where pods that leave their nodes make enough room, and for the rest that
         room counts.
         """
         if self._preemptor.takes_none:
@@ -957,13 +957,13 @@ class Assigner:
         return targets.choose(self._snapshot, self._preemptor, need)
 
     def _victims_on_nodes(self, need: Need) -> tuple[Target, ...]:
-        """Return victims beside the room of pods that are being deleted."""
+        """Return victims beside the room of pods that leave their nodes."""
         snapshot = self._snapshot
         with (
-            snapshot.places.ledger.without_ending() as is_any_ending,
+            snapshot.places.ledger.without_leaving() as is_any_leaving,
             snapshot.undone_on_error(),
         ):
-            if is_any_ending and candidates.fits(snapshot, self._queue, need, borrowing=True):
+            if is_any_leaving and candidates.fits(snapshot, self._queue, need, borrowing=True):
                 return ()
             return self._victims(need)
 

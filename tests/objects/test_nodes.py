@@ -109,3 +109,23 @@ def test_a_pod_that_is_deleted_leaves_its_place_to_one_that_follows_in_its_workl
     counted = bound_pod.value(msgspec.convert(document, bound_pod.BoundPodDocument))
     assert counted is not None
     assert counted.is_ending is is_ending
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_leaving"),
+    [
+        ({}, False),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, True),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 600}, True),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 601}, False),
+    ],
+    ids=["runs on", "at once", "ten minutes", "longer"],
+)
+def test_a_pod_leaves_its_node_where_it_is_deleted_with_ten_minutes_at_most(
+    metadata: dict[str, Any], is_leaving: bool
+):
+    document = {"metadata": {"name": "p", **metadata}, "spec": {"nodeName": "n"}}
+    counted = bound_pod.value(msgspec.convert(document, bound_pod.BoundPodDocument))
+    assert counted is not None
+    assert counted.is_leaving is is_leaving
+    assert counted.is_lingering is ("deletionTimestamp" in metadata and not is_leaving)

@@ -208,7 +208,7 @@ def test_nobody_else_leaves_while_a_victim_ends(state: str):
         if pod.workload == ("default", victim)
     ]
     if state != "evicted":
-        made.places.set_pod(uid, replace(pod, is_deleted=True, is_ending=True))
+        made.places.set_pod(uid, replace(pod, is_leaving=True, is_ending=True))
     if state == "its pod ends without quota":
         made.world.finish(victim)
     made.world.clock += AGAIN_US // SECOND_US
@@ -351,7 +351,7 @@ def ending(made: Cluster, name: str) -> str:
         for uid, pod in made.places.ledger._pods.by_key.items()
         if pod.workload == ("default", name)
     ]
-    made.places.set_pod(uid, replace(pod, is_deleted=True, is_ending=True))
+    made.places.set_pod(uid, replace(pod, is_leaving=True, is_ending=True))
     return str(uid)
 
 
@@ -374,12 +374,12 @@ def test_a_pod_of_low_priority_that_ends_counts_once_where_the_scheduler_preempt
     made.pod("foreign", "n1", {GPU: 2})
     low = replace(made.places.ledger._pods["ends"], priority=0)
     made.places.set_pod("ends", low)
-    made.places.set_pod("foreign", replace(low, priority=9, is_deleted=False, is_ending=False))
+    made.places.set_pod("foreign", replace(low, priority=9, is_leaving=False, is_ending=False))
     (pod_set,) = asking("high", 4, needs={"priority": 5}).pod_sets
     want = made.places.want(pod_set, 1, ["a"], has_devices=True)
     assert want is not None
 
-    with made.places.ledger.without_ending():
+    with made.places.ledger.without_leaving():
         assert not made.places.ledger.fits_by_preemption(want)
 
 

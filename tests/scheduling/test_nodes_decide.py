@@ -75,7 +75,7 @@ class Cluster:
     ) -> None:
         key = WorkloadKey("default", workload) if workload else None
         pod = BoundPod(
-            node, {**requests, "pods": 1}, key, pod_set, is_deleted=is_ending, is_ending=is_ending
+            node, {**requests, "pods": 1}, key, pod_set, is_leaving=is_ending, is_ending=is_ending
         )
         self.places.set_pod(uid, pod)
 
@@ -1224,7 +1224,7 @@ def ends(made: Cluster, name: str, *, is_followed: bool = True) -> str:
     """The pod of a workload is being deleted, and its quota is free."""
     pods: Mapping[str, BoundPod] = made.places.ledger._pods.by_key
     ((uid, pod),) = [(uid, pod) for uid, pod in pods.items() if pod.workload == ("default", name)]
-    made.places.set_pod(uid, replace(pod, is_deleted=True, is_ending=is_followed))
+    made.places.set_pod(uid, replace(pod, is_leaving=True, is_ending=is_followed))
     made.world.finish(name)
     return uid
 
@@ -1279,7 +1279,7 @@ def test_an_error_while_victims_are_sought_leaves_what_is_free_as_it_was(monkeyp
         for uid, pod in made.places.ledger._pods.by_key.items()
         if pod.workload == ("default", "n1")
     ]
-    made.places.set_pod(uid, replace(pod, is_deleted=True))
+    made.places.set_pod(uid, replace(pod, is_leaving=True))
     made.world.add(asking("reclaims", 4, 2))
     free = {name: dict(made.places.ledger.free(name)) for name in ("n1", "n2")}
     fits = candidates.fits

@@ -70,14 +70,19 @@ class _Suppositions:
     Attributes:
         is_counting: what is counted now is no change.
         lifted: workloads that are supposed to be gone.
-        is_without_ending: pods that are being deleted are supposed to be gone.
+        is_without_leaving: pods that leave their nodes are supposed to be gone.
         placing: the workload of `NodeLedger.placing_anew`.
     """
 
     is_counting: bool = False
     lifted: dict[ChargeKey, None] = field(default_factory=dict)
-    is_without_ending: bool = False
+    is_without_leaving: bool = False
     placing: ChargeKey | None = None
+
+    def is_gone(self, pod: BoundPod) -> bool:
+        """Return whether a pod is supposed to be gone."""
+        is_lifted = pod.workload is not None and pod.workload in self.lifted
+        return (is_lifted and not pod.is_lingering) or (self.is_without_leaving and pod.is_leaving)
 
 
 class _BoundPods(Table[str, BoundPod]):
@@ -88,7 +93,7 @@ class _BoundPods(Table[str, BoundPod]):
         of_workload_at: how many a Workload has, by pod set, node and whether they end.
         on_node: by node.
         of_priority: by priority.
-        deleted: those that are being deleted.
+        leaving: those that are being deleted and are gone soon.
     """
 
     def __init__(self) -> None:
@@ -97,7 +102,7 @@ class _BoundPods(Table[str, BoundPod]):
         self.of_workload_at: Tally[ChargeKey, tuple[str, str, bool]] = self.tally(_bound_at)
         self.on_node = self.index(lambda _, pod: (pod.node,))
         self.of_priority = self.index(lambda _, pod: (pod.priority,))
-        self.deleted = self.index(lambda _, pod: (True,) if pod.is_deleted else ())
+        self.leaving = self.index(lambda _, pod: (True,) if pod.is_leaving else ())
 
 
 class _SucceededPods(Table[str, BoundPod]):
@@ -382,7 +387,7 @@ class NodeLedger:
         """
         placed: list[tuple[ChargeKey, Place]] = []
         try:
-            if self._lacking and (self._supposed.lifted or self._supposed.is_without_ending):
+            if self._lacking and (self._supposed.lifted or self._supposed.is_without_leaving):
                 with self._supposing():
                     placed.extend(self._place_lacking(self._lacking.shapes))
             yield
@@ -392,28 +397,28 @@ class NodeLedger:
                     self._put(key, self._promises[key], replace(place, count=-place.count))
 
     @contextmanager
-    def without_ending(self) -> Iterator[bool]:
-        """Suppose that pods that are being deleted are gone, within a with statement.
+    def without_leaving(self) -> Iterator[bool]:
+        """Suppose that pods that leave their nodes are gone, within a with statement.
 
         Nothing has to be done for their room. It is told whether there are any.
         """
-        if self._supposed.is_without_ending:
-            yield True in self._pods.deleted
+        if self._supposed.is_without_leaving:
+            yield True in self._pods.leaving
             return
-        ending = [
+        leaving = [
             pod
-            for pod in map(self._pods.__getitem__, self._pods.deleted.keys(True))
-            if pod.workload is None or pod.workload not in self._supposed.lifted
+            for pod in map(self._pods.__getitem__, self._pods.leaving.keys(True))
+            if not self._supposed.is_gone(pod)
         ]
-        self._supposed.is_without_ending = True
-        self._suppose_ended(ending, -1)
+        self._supposed.is_without_leaving = True
+        self._suppose_left(leaving, -1)
         try:
-            yield bool(ending)
+            yield bool(leaving)
         finally:
-            self._suppose_ended(ending, 1)
-            self._supposed.is_without_ending = False
+            self._suppose_left(leaving, 1)
+            self._supposed.is_without_leaving = False
 
-    def _suppose_ended(self, pods: Iterable[BoundPod], sign: int) -> None:
+    def _suppose_left(self, pods: Iterable[BoundPod], sign: int) -> None:
         with self._supposing():
             for pod in pods:
                 self._use(pod.node, pod.requests, sign, is_held=pod.workload is not None)
@@ -422,11 +427,11 @@ class NodeLedger:
     def placing_anew(self, key: ChargeKey) -> Iterator[None]:
         """Ask where the pods of a workload that lack a place may be, within a with statement.
 
-        Nothing is kept for anybody, and pods that are being deleted are supposed to be gone.
+        Nothing is kept for anybody, and pods that leave their nodes are supposed to be gone.
         """
         self._supposed.placing = key
         try:
-            with self.without_ending(), self._beside_kept():
+            with self.without_leaving(), self._beside_kept():
                 yield
         finally:
             self._supposed.placing = None
@@ -463,13 +468,13 @@ class NodeLedger:
     def _end_kept(self, nodes: Iterable[str]) -> None:
         """Give up places that are kept on nodes that have no room for them any more.
 
-        Pods that are being deleted are about to leave their nodes.
+        Pods that leave their nodes are supposed to be gone.
         """
         for name in dict.fromkeys(nodes):
             for key in [key_ for key_ in self._promised_on.get(name, ()) if key_ in self._kept]:
                 room = dict(self.free(name))
                 for pod in self._pods_on(name):
-                    for resource in pod.requests.keys() & room.keys() if pod.is_deleted else ():
+                    for resource in pod.requests.keys() & room.keys() if pod.is_leaving else ():
                         room[resource] += pod.requests[resource]
                 if any(amount < 0 for amount in room.values()):
                     self.release(key)
@@ -775,7 +780,10 @@ class NodeLedger:
             self._supposed.is_counting = before
 
     def lift(self, key: ChargeKey) -> None:
-        """Suppose that a workload is gone with its pods, until `put_back`."""
+        """Suppose that a workload is gone with its pods, until `put_back`.
+
+        Pods that are being deleted with a long grace period stay, as an eviction changes nothing.
+        """
         self._suppose(key, -1)
 
     def put_back(self, key: ChargeKey) -> None:
@@ -783,15 +791,14 @@ class NodeLedger:
         self._suppose(key, 1)
 
     def _suppose(self, key: ChargeKey, sign: int) -> None:
+        pods = [self._pods[uid] for uid in self._pods.of_workload.keys(key)]
+        self._supposed.lifted.pop(key, None)
+        staying = [pod for pod in pods if not pod.is_lingering and not self._supposed.is_gone(pod)]
         if sign < 0:
             self._supposed.lifted[key] = None
-        else:
-            self._supposed.lifted.pop(key, None)
         with self._supposing():
-            for uid in self._pods.of_workload.keys(key):
-                pod = self._pods[uid]
-                if not (self._supposed.is_without_ending and pod.is_deleted):
-                    self._use(pod.node, pod.requests, sign, is_held=True)
+            for pod in staying:
+                self._use(pod.node, pod.requests, sign, is_held=True)
             promise = self._promises.get(key)
             if promise is None:
                 return
@@ -983,9 +990,7 @@ class NodeLedger:
         """Yield the pods on a node but those that are supposed to be gone."""
         for uid in self._pods.on_node.keys(name):
             pod = self._pods[uid]
-            if self._supposed.is_without_ending and pod.is_deleted:
-                continue
-            if pod.workload is None or pod.workload not in self._supposed.lifted:
+            if not self._supposed.is_gone(pod):
                 yield pod
 
     def held_by_pods(self) -> dict[str, dict[str, int]]:

@@ -97,8 +97,9 @@ class BoundPod:
         workload: its Workload; None for a pod that no queue admitted.
         pod_set: its pod set there.
         priority: pods with a higher one may preempt it by the scheduler.
-        is_deleted: it is being deleted.
-        is_ending: likewise, and its workload needs a place for the pod that follows it.
+        is_leaving: it is being deleted, and is gone from its node soon.
+        is_lingering: it is being deleted with a long grace period. Nothing makes it go sooner.
+        is_ending: it is being deleted, and its workload needs a place for the pod that follows it.
     """
 
     node: str
@@ -106,5 +107,6 @@ class BoundPod:
     workload: WorkloadKey | None = None
     pod_set: str = ""
     priority: int = 0
-    is_deleted: bool = False
+    is_leaving: bool = False
+    is_lingering: bool = False
     is_ending: bool = False
