@@ -1,5 +1,6 @@
 """Watches: order, selection, bookmarks, the end of history."""
 
+import itertools
 import threading
 
 import pytest
@@ -134,22 +135,27 @@ def test_an_idle_watch_ends_and_a_bookmark_moves_it_on(server: Server, namespace
     api = server.api
     since = version_of(api, namespace)
     api.create(LIMIT_RANGES, objects.limit_range(), namespace)
-    # A real server sends no bookmark unless the kind changed in what the watch does not show.
-    unseen = api.create(LIMIT_RANGES, objects.limit_range(f"y-{namespace}"), "default")
+    names = (f"y-{namespace}-{index}" for index in itertools.count())
 
-    def events_up_to_a_bookmark() -> list[WatchEvent[Document]] | None:
-        """All events of a watch, unless it ended before a busy server came to its bookmark."""
+    def events_up_to_a_bookmark() -> tuple[Document, list[WatchEvent[Document]]] | None:
+        """What the watch does not show, and its events.
+
+        None where it ended before a busy server came to its bookmark.
+        """
         stream = api.watch(
             LIMIT_RANGES,
             namespace,
             resource_version=since,
             timeout_seconds=server.bookmark_seconds,
         )
-        events = list(stream)
+        events = [next(stream)]
+        # A real server sends a bookmark only where the kind has changed since the watch began.
+        unseen = api.create(LIMIT_RANGES, objects.limit_range(next(names)), "default")
+        events.extend(stream)
         has_bookmark = any(event.type is EventType.BOOKMARK for event in events)
-        return events if has_bookmark else None
+        return (unseen, events) if has_bookmark else None
 
-    first, *rest = waiting.until(events_up_to_a_bookmark, what="a bookmark")
+    unseen, (first, *rest) = waiting.until(events_up_to_a_bookmark, what="a bookmark")
     assert first.type is EventType.ADDED
     assert {event.type for event in rest} == {EventType.BOOKMARK}
     assert int(rest[-1].resource_version) >= int(unseen["metadata"]["resourceVersion"])
