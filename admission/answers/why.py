@@ -1329,16 +1329,12 @@ def _releasing(
         read: queues.
         requests: what its pod sets ask for.
     """
-    resources_ = {resource for amounts in requests for resource in amounts}
-    pairs = [pair for pair in node.quotas if pair.resource in resources_]
-    root = node.root()
-    for leaf in sorted(root.leaves(), key=lambda leaf: leaf.name):
-        view = read.queues.get(leaf.name)
-        if view is None or not any(leaf.usage.get(pair) for pair in pairs):
-            continue
-        for condition in view.status.conditions or ():
-            if condition.type == conditions.RELEASING and condition.status == "True":
-                yield condition.message
+    pairs = _requested_pairs(node, requests)
+    for leaf, view in _sharing(node, read):
+        if any(leaf.usage.get(pair) for pair in pairs):
+            for condition in view.status.conditions or ():
+                if condition.type == conditions.RELEASING and condition.status == "True":
+                    yield condition.message
 
 
 def _without_node(
@@ -1351,24 +1347,42 @@ def _without_node(
         read: queues.
         requests: what its pod sets ask for.
     """
+    pairs = _requested_pairs(node, requests)
+    for leaf, view in _sharing(node, read):
+        yield from _told_without_node(leaf.name, view.status.without_node, pairs)
+
+
+def _sharing(node: QueueNode, read: cluster.Read) -> Iterator[tuple[QueueNode, ClusterQueue]]:
+    """Yield the ClusterQueues that share quota with one, itself as well, by name."""
+    for leaf in sorted(node.root().leaves(), key=lambda leaf: leaf.name):
+        view = read.queues.get(leaf.name)
+        if view is not None:
+            yield leaf, view
+
+
+def _requested_pairs(
+    node: QueueNode, requests: Iterable[Mapping[str, int]]
+) -> AbstractSet[FlavorResource]:
+    """Return the flavors and resources of a ClusterQueue that pod sets may get."""
     resources_ = {resource for amounts in requests for resource in amounts}
-    root = node.root()
-    leaves = root.leaves()
-    for name in sorted(leaf.name for leaf in leaves if leaf.name in read.queues):
-        listed = read.queues[name].status.without_node
-        for pair, amount_held in queue_status.without_node(listed).items():
-            if pair in node.quotas and pair.resource in resources_:
-                yield placing.without_node(
-                    pair.resource, pair.flavor, amount_held.amount, name, amount_held.since
-                )
+    return {pair for pair in node.quotas if pair.resource in resources_}
 
 
-def _told_without_node(name: str, listed: Iterable[Any] | None) -> Iterator[str]:
-    """Yield what pods without a node hold of a ClusterQueue, by what its status lists."""
+def _told_without_node(
+    name: str, listed: Iterable[Any] | None, pairs: AbstractSet[FlavorResource] | None = None
+) -> Iterator[str]:
+    """Yield what pods without a node hold of a ClusterQueue, by what its status lists.
+
+    Args:
+        name: of the ClusterQueue.
+        listed: see `queue_status.without_node`.
+        pairs: those to tell; None for all.
+    """
     for pair, amount_held in queue_status.without_node(listed).items():
-        yield placing.without_node(
-            pair.resource, pair.flavor, amount_held.amount, name, amount_held.since
-        )
+        if pairs is None or pair in pairs:
+            yield placing.without_node(
+                pair.resource, pair.flavor, amount_held.amount, name, amount_held.since
+            )
 
 
 def _sick(conditions_of_queue: Iterable[Any] | None, flavors: AbstractSet[str]) -> Iterator[str]:
