@@ -416,6 +416,7 @@ def document(
                         "priority": place.priority,
                         "since": place.since,
                         "asks": quota_use.amounts_document(place.asks),
+                        "asksAtLeast": quota_use.amounts_document({**place.asks, **place.lowest}),
                         "message": place.message,
                         "reason": place.reason,
                         "neverStarts": place.never,

@@ -60,14 +60,17 @@ def text(reason: Why, ending: causes.EndingPods | None = None) -> Text:
             them, as they hold no quota there.
     """
     words = message(reason)
-    if ending is not None:
-        amount = quantity.from_canonical(ending.resource, ending.amount)
-        words += (
-            f". Pending the end of {ending.pods} pod(s) with {amount} {ending.resource} of flavor"
-            f" {ending.flavor}"
-        )
-        words += f" until {ending.until}" if ending.until else ""
-    return Text(str(reason.reason), words)
+    return Text(str(reason.reason), words if ending is None else f"{words}. {pods_end(ending)}")
+
+
+def pods_end(ending: causes.EndingPods) -> str:
+    """Return the end of the message of a Workload that waits for pods that are ending."""
+    amount = quantity.from_canonical(ending.resource, ending.amount)
+    until = f" until {ending.until}" if ending.until else ""
+    return (
+        f"Pending the end of {ending.pods} pod(s) with {amount} {ending.resource} of flavor"
+        f" {ending.flavor}{until}"
+    )
 
 
 def message(reason: Why) -> str:

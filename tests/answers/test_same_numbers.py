@@ -255,8 +255,14 @@ def test_commands_ask_for_as_much_gpu_memory_as_a_gpu_of_each_flavor_has(typed: 
     memory = {n.flavor: n.asks for n in answer.numbers if n.resource == names.GPU_MEMORY}
     assert memory == {"lab-a100": 80 * GIB, "lab-h100": 94 * GIB}
     read = cluster.relate(cluster.read(world.store, Wanted(namespace="ml")))
-    (line,) = waiting.of(read, "lab").waiting
+    answer_of_queue = waiting.of(read, "lab")
+    (line,) = answer_of_queue.waiting
     assert (line.lowest, line.asks[names.GPU_MEMORY]) == ({names.GPU_MEMORY: 80 * GIB}, 94 * GIB)
+    (queue,) = waiting.document([answer_of_queue], {}, ())["clusterQueues"]
+    (row,) = queue["waiting"]
+    amounts = (row["asks"][names.GPU_MEMORY], row["asksAtLeast"][names.GPU_MEMORY])
+    assert amounts == ("94Gi", "80Gi")
+    assert row["asks"].keys() == row["asksAtLeast"].keys()
     assert LAB_NEEDS.lower() in line.message.lower()
 
 

@@ -102,6 +102,7 @@ def _conditions() -> str:
         (f"`{getattr(conditions, constant)}`", *told) for constant, told in keys.CONDITIONS.items()
     )
     waits = ", ".join(f"`{reason}`" for reason in conditions.WaitReason)
+    ending = kueue.pods_end(causes.EndingPods("RESOURCE", "FLAVOR", 4, 4, "TIME"))
     return _page(
         "Conditions",
         "Types, reasons and texts, made from `admission/base/conditions.py`,"
@@ -112,7 +113,8 @@ def _conditions() -> str:
         f"## Why a pod or an owner waits\nReasons of `{conditions.POD_ADMITTED}=False`, and codes "
         "of `kubectl gpu why`: see [why does it wait](../guides/why-does-it-wait.md).\n"
         + _table(("reason", "when"), ((f"`{code}`", it.title) for code, it in CATALOGUE.items())),
-        f"## Why a Workload waits\nReasons of `QuotaReserved=False`: {waits}.\n",
+        f"## Why a Workload waits\nReasons of `QuotaReserved=False`: {waits}.\n\n"
+        f"Where pods that are ending hold what it waits for, the message ends with: {ending}.\n",
         *(
             f"## {title}\n" + _table(("reason", "text"), sorted(rows))
             for title, rows in by_section.items()
