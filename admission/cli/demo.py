@@ -192,6 +192,7 @@ def _tell_kept(sandbox: Sandbox) -> None:
         f"  {_ask(sandbox, 'why', scenario.WAITS_FOR_SICK, '-n', scenario.SICK_IN)}\n"
         f"where they name a command that begins with kubectl gpu, it is here:\n"
         f"  {shlex.join(_program())} ... --kubeconfig {sandbox.kubeconfig}\n"
+        "doctor and install are for a real cluster: nothing is installed in this one.\n"
         f"  kubeconfig {sandbox.kubeconfig}\n  webhook    {sandbox.webhook_url}\n"
         f"  controller {sandbox.metrics_url}/metrics\n"
         f"  dashboard  {sandbox.dashboard_url}",
