@@ -28,7 +28,7 @@ import structlog
 
 import admission
 from admission.base import patches
-from admission.base.tables import Index, Tally
+from admission.base.tables import Index, Tally, UniqueIndex
 from admission.controller import core
 from admission.kube import resources
 from admission.kube.reflector import Upserted
@@ -191,7 +191,7 @@ def containers(core_: object, identities: frozenset[str]) -> Stored:
                 _names(key, identities) for group in value.groups() for key in value.keys(group)
             ):
                 indexes.append(path)
-        elif isinstance(value, Tally):
+        elif isinstance(value, Tally | UniqueIndex):
             if any(_names(group, identities) for group in value.groups()):
                 indexes.append(path)
         elif isinstance(value, dict):

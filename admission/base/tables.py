@@ -101,6 +101,38 @@ class Tally(Generic[Group, Part]):
 _NO_COUNTS: Final[Mapping[Any, int]] = MappingProxyType({})
 
 
+class UniqueIndex(Generic[Group, Key]):
+    """The key of a table by a group that has one at most; the table keeps it up to date.
+
+    Where two keys are of a group nevertheless, the later one counts.
+    """
+
+    def __init__(self, group_of: Callable[[Any, Any], Group]) -> None:
+        self.group_of = group_of
+        self._keys: dict[Group, Key] = {}
+
+    def get(self, group: Group) -> Key | None:
+        """Return the key of a group; None for none."""
+        return self._keys.get(group)
+
+    def groups(self) -> Iterable[Group]:
+        """Return the groups that have a key."""
+        return self._keys
+
+    def __len__(self) -> int:
+        """Return the number of groups."""
+        return len(self._keys)
+
+    def add(self, key: Key, group: Group) -> None:
+        """Take the group of a key."""
+        self._keys[group] = key
+
+    def remove(self, key: Key, group: Group) -> None:
+        """Take that a key is of a group no more."""
+        if self._keys.get(group) == key:
+            del self._keys[group]
+
+
 class Table(Generic[Key, Value]):
     """Values by key, in the order in which the keys came."""
 
@@ -108,6 +140,7 @@ class Table(Generic[Key, Value]):
         self._values: dict[Key, Value] = {}
         self._indexes: list[Index[Any, Key]] = []
         self._tallies: list[Tally[Any, Any]] = []
+        self._unique: list[UniqueIndex[Any, Key]] = []
 
     def index(self, groups_of: Callable[[Key, Value], Iterable[Group]]) -> Index[Group, Key]:
         """Declare an index, before there is any value.
@@ -118,6 +151,17 @@ class Table(Generic[Key, Value]):
         assert not self._values, "an index is declared before there are values"
         index: Index[Group, Key] = Index(groups_of)
         self._indexes.append(index)
+        return index
+
+    def unique(self, group_of: Callable[[Key, Value], Group]) -> UniqueIndex[Group, Key]:
+        """Declare an index by what no two values share, before there is any value.
+
+        Args:
+            group_of: returns the group of a value; it depends on key and value only.
+        """
+        assert not self._values, "an index is declared before there are values"
+        index: UniqueIndex[Group, Key] = UniqueIndex(group_of)
+        self._unique.append(index)
         return index
 
     def tally(
@@ -143,7 +187,14 @@ class Table(Generic[Key, Value]):
                 index.add(key, index.groups_of(key, value))
             for tally in self._tallies:
                 tally.add(tally.place_of(key, value), 1)
+            for unique in self._unique:
+                unique.add(key, unique.group_of(key, value))
             return None
+        for unique in self._unique:
+            group, group_now = unique.group_of(key, before), unique.group_of(key, value)
+            if group != group_now:
+                unique.remove(key, group)
+                unique.add(key, group_now)
         for tally in self._tallies:
             was, now = tally.place_of(key, before), tally.place_of(key, value)
             if was != now:
@@ -171,6 +222,8 @@ class Table(Generic[Key, Value]):
                 index.move(key, dict.fromkeys(index.groups_of(key, before)), ())
             for tally in self._tallies:
                 tally.add(tally.place_of(key, before), -1)
+            for unique in self._unique:
+                unique.remove(key, unique.group_of(key, before))
         return before
 
     @property

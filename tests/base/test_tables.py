@@ -50,6 +50,31 @@ def test_a_tally_has_what_a_count_of_all_values_finds(
         assert set(tally.groups()) == {group for group, _ in counted}
 
 
+@given(st.lists(st.tuples(_KEYS, st.none() | st.integers(0, 3)), max_size=30))
+def test_a_unique_index_has_the_key_of_each_value(steps: list[tuple[str, int | None]]) -> None:
+    table: Table[str, int] = Table()
+    index = table.unique(lambda _, value: value)
+    for key, value in steps:
+        if value is None:
+            table.pop(key)
+        elif value not in (table[other] for other in table if other != key):
+            table.put(key, value)
+        assert {group: index.get(group) for group in index.groups()} == {
+            table[key_]: key_ for key_ in table
+        }
+        assert len(index) == len(table)
+
+
+def test_of_two_values_of_one_name_the_later_is_found_and_outlives_the_other() -> None:
+    """So it is while a pod has the name of one that is gone, of which that was not told yet."""
+    table: Table[str, str] = Table()
+    index = table.unique(lambda _, name: name)
+    table.put("uid-1", "train")
+    table.put("uid-2", "train")
+    table.pop("uid-1")
+    assert index.get("train") == "uid-2"
+
+
 def test_a_key_that_stays_in_a_group_keeps_its_place_there() -> None:
     table: Table[str, tuple[str, ...]] = Table()
     index = table.index(lambda _, groups: groups)

@@ -8,9 +8,12 @@ deleted for its uid; one that left a watch by label may come again with a later 
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Final, Generic, TypeVar
+from itertools import chain
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
-from admission.base.tables import Index, Table
+from typing_extensions import override
+
+from admission.base.tables import Index, Table, UniqueIndex
 from admission.objects import views
 
 Key = TypeVar("Key", bound=Hashable)
@@ -36,6 +39,10 @@ class ObjectCache(Generic[Key, Value]):
     def index(self, groups_of: Callable[[Key, Value], Iterable[Group]]) -> Index[Group, Key]:
         """Declare an index, before there is any object; see `Table.index`."""
         return self._objects.index(groups_of)
+
+    def unique(self, group_of: Callable[[Key, Value], Group]) -> UniqueIndex[Group, Key]:
+        """Declare an index, before there is any object; see `Table.unique`."""
+        return self._objects.unique(group_of)
 
     def get(self, key: Key) -> Value | None:
         """Return the object as last seen."""
@@ -83,6 +90,38 @@ class ObjectCache(Generic[Key, Value]):
 
     def __len__(self) -> int:
         return len(self._objects)
+
+
+NamedCache: TypeAlias = tuple[ObjectCache[Any, Any], UniqueIndex[tuple[str, str], Any]]
+"""A cache, and its declared index by namespace and name."""
+
+
+class NamedObjects(Mapping[tuple[str, str], views.Object]):
+    """Objects of some caches by namespace and name, to read; no name is in two of them."""
+
+    def __init__(self, *caches: NamedCache) -> None:
+        """Look into caches.
+
+        Args:
+            caches: each with its declared index by namespace and name.
+        """
+        self._caches = caches
+
+    @override
+    def __getitem__(self, name: tuple[str, str]) -> views.Object:
+        for cache, named in self._caches:
+            value = cache.get(named.get(name))
+            if value is not None:
+                return cast("views.Object", value)
+        raise KeyError(name)
+
+    @override
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return chain.from_iterable(named.groups() for _, named in self._caches)
+
+    @override
+    def __len__(self) -> int:
+        return sum(len(named) for _, named in self._caches)
 
 
 def version(value: views.Object) -> int:

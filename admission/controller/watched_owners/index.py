@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple
 
 from admission.base.names import WorkloadKey
-from admission.controller.seeing.object_cache import ObjectCache, version
+from admission.controller.seeing.informers import key_of
+from admission.controller.seeing.object_cache import NamedCache, ObjectCache, version
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.objects import views
 from admission.objects.workload import Workload
@@ -69,6 +70,10 @@ class OwnerIndex(Generic[View, Document]):
         self._in = self._views.index(lambda key, _: (key.namespace,))
         self._whole: dict[WorkloadKey, _Whole[Document]] = {}
         self._naming = prebuilt.PrebuiltNames()
+
+    def named(self) -> NamedCache:
+        """Declare an index by namespace and name, before there is any owner; return it."""
+        return self._views, self._views.unique(lambda _, view: key_of(view))
 
     def get(self, key: WorkloadKey) -> View | None:
         """Return the owner whose Workload of ours has, or would have, a key."""

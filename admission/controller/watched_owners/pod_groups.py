@@ -19,8 +19,8 @@ from admission.base.events import Event
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.controller import awaited
 from admission.controller.devices.claims import Claims
-from admission.controller.seeing.informers import Informer
-from admission.controller.seeing.object_cache import ObjectCache, version
+from admission.controller.seeing.informers import Informer, key_of
+from admission.controller.seeing.object_cache import NamedCache, ObjectCache, version
 from admission.controller.watched_owners import owner_requests, pods_in_doubt
 from admission.controller.watched_owners.index import OwnerIndex, Subject
 from admission.controller.watched_owners.owner_writes import Decide, OwnerContext, Owners
@@ -122,6 +122,10 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         """Pods that have ended and are gone, by group and uid."""
         self._gangs: dict[WorkloadKey, Gang] = {}
         """PodGroups by the Workload that their pods have, or would have."""
+
+    @override
+    def named(self) -> NamedCache:
+        return self._pods, self._pods.unique(lambda _, pod: key_of(pod))
 
     @override
     def get(self, key: WorkloadKey) -> PodGroup | None:

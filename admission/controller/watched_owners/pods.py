@@ -17,7 +17,8 @@ from admission.base.names import WorkloadKey
 from admission.controller import awaited
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.node_inventory import NodeInventory
-from admission.controller.seeing.object_cache import version
+from admission.controller.seeing.informers import Informer
+from admission.controller.seeing.object_cache import NamedObjects, version
 from admission.controller.watched_owners import orphans, owner_requests, pods_in_doubt
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
@@ -86,6 +87,12 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         )
         self._endings = endings
         self.groups = groups
+        stored = NamedObjects(self.index.named(), groups.members.named())
+        self.informers = {
+            self.resource: Informer(
+                self.resource.kind, self.on_update, self.on_delete, stored=stored
+            )
+        }
         groups.on_pod_delete = partial(self.on_delete, for_good=True)
         self._inventory = inventory
         self._claims = claims
