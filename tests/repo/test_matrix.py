@@ -21,7 +21,20 @@ def test_what_was_run_passed_on_a_version_of_the_table() -> None:
 
 
 def test_the_commands_are_those_that_are_recorded() -> None:
-    assert list(matrix.parts([], 1)) == ["tests/contract", "tests/integration", "storm"]
-    assert list(matrix.parts(["tests/contract/test_contract.py"], 0)) == [
+    assert list(matrix.parts("1.35", [], 1)) == ["tests/contract", "tests/integration", "storm"]
+    assert list(matrix.parts("1.35", ["tests/contract/test_contract.py"], 0)) == [
         "tests/contract/test_contract.py"
     ]
+
+
+def test_which_tests_failed_is_kept_apart_for_each_version() -> None:
+    def caches(version: str) -> set[str]:
+        commands = matrix.parts(version, [], 0, failed=True).values()
+        return {
+            argument for command in commands for argument in command if "cache_dir" in argument
+        }
+
+    assert caches("1.35").isdisjoint(caches("1.36"))
+    assert all(
+        "--last-failed" in command for command in matrix.parts("1.35", [], 0, failed=True).values()
+    )
