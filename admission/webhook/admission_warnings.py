@@ -111,17 +111,64 @@ def queued(
     about = (*_missing_priority_class(metadata, lister), *about)
     if queue is None:
         return (*rewritten, *about)
-    never = [verdict for part in parts for verdict in _about_part(part, queue, lister)]
     local_queue = lister.local_queue(context.namespace, placement.queue)
     local_metadata = None if local_queue is None else local_queue.metadata
     rewritten += key_warnings.beyond_queue(written, queue.metadata, local_metadata)
+    forecast = _forecast(metadata, parts, queue, local_queue, lister, is_told=bool(about))
+    return (*rewritten, *about, *forecast)
+
+
+def asked_anew(
+    metadata: views.ObjectMeta,
+    parts: Sequence[CreatedPods],
+    placement: QueueingResult,
+    context: Context,
+    lister: Lister,
+) -> tuple[str, ...]:
+    """Return warnings about an update that asks a queue for other or more pods than before.
+
+    Args:
+        metadata: of the owner.
+        parts: pods that it asks for, as `queued` has them.
+        placement: its queue.
+        context: its namespace.
+        lister: what was last seen of the cluster.
+    """
+    queue, about = about_queue(placement, context, lister)
+    if queue is None or about:
+        return ()  # `relabelled` says so
+    local_queue = lister.local_queue(context.namespace, placement.queue)
+    return tuple(_forecast(metadata, parts, queue, local_queue, lister, is_told=False))
+
+
+def _forecast(
+    metadata: views.ObjectMeta,
+    parts: Sequence[CreatedPods],
+    queue: ClusterQueue,
+    local_queue: LocalQueue | None,
+    lister: Lister,
+    *,
+    is_told: bool,
+) -> Iterator[str]:
+    """Yield why pods never start in a queue, else whether they may wait, or take quota back.
+
+    Args:
+        metadata: of the pod or owner.
+        parts: its pods.
+        queue: the ClusterQueue.
+        local_queue: the LocalQueue; None for none.
+        lister: what was last seen of the cluster.
+        is_told: whether it is told already why they wait.
+    """
+    never = [verdict for part in parts for verdict in _about_part(part, queue, lister)]
     if not any(verdict.text.reason == Code.EXCEEDS_MAX_QUOTA for verdict in never):
         never += _over_caps(parts, local_queue, queue)
     classes = [text for part in parts for text in _of_classes(part, queue)]
-    line = f"{context.namespace}/{placement.queue}"
-    is_told = about or never or classes
-    behind = () if is_told else _behind(metadata, parts, queue, line, lister)
-    return (*rewritten, *about, *(verdict.warning for verdict in never), *classes, *behind)
+    yield from (verdict.warning for verdict in never)
+    yield from classes
+    if local_queue is not None and not (is_told or never or classes):
+        line = f"{local_queue.metadata.namespace}/{local_queue.metadata.name}"
+        yield from _behind(metadata, parts, queue, line, lister)
 
 
 def relabelled(

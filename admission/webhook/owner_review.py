@@ -228,6 +228,13 @@ def validate(
         errors += requester.created(new.metadata, context, rules)
     if old is not None:
         warnings += admission_warnings.relabelled(old.metadata, new.metadata, context, lister)
+        parts = _asked_anew(old, new, templates)
+        if parts:
+            queue = new.metadata.label(names.QUEUE_LABEL)
+            placement = QueueingResult(standing=ManagementState.QUEUED, queue=queue)
+            warnings += admission_warnings.asked_anew(
+                new.metadata, parts, placement, context, lister
+            )
         errors += requester.changed(old.metadata, new.metadata)
         has_default = queueing.has_default_queue(context.namespace, lister)
         errors += metadata_rules.update_errors(
@@ -238,6 +245,49 @@ def validate(
     return ReviewOutcome(
         standing=ManagementState.FREE, errors=fielderrors.in_order(errors), warnings=warnings
     )
+
+
+def _asked_anew(
+    old: Reviewed, new: Reviewed, templates: Sequence[Template]
+) -> list[admission_warnings.CreatedPods]:
+    """Return the pods that an update asks quota for, beside what the owner has or waits for.
+
+    An owner that waits asks for all its pods anew, if they are more than before, others, or in
+    another queue. One that runs asks for those that each wait for the controller.
+    """
+    queue = new.metadata.label(names.QUEUE_LABEL)
+    was_in = old.metadata.label(names.QUEUE_LABEL)
+    try:
+        before = {template.name: template for template in old.templates()}
+    except msgspec.ValidationError:
+        return []
+    if not queue or not was_in or before.keys() != {template.name for template in templates}:
+        return []
+    added = {
+        template.name: template.fewest - before[template.name].fewest for template in templates
+    }
+    if new.is_held():
+        asks_otherwise = queue != was_in or any(
+            added[template.name] > 0 or template.pod.spec != before[template.name].pod.spec
+            for template in templates
+        )
+        counts = {template.name: template.fewest for template in templates if asks_otherwise}
+    else:
+        counts = {
+            template.name: added[template.name]
+            for template in templates
+            if template.pod.has_gate(names.ELASTIC_JOB_GATE) and added[template.name] > 0
+        }
+    return [
+        admission_warnings.CreatedPods(
+            pod=template.pod,
+            written=template.pod,
+            name=template.name if len(templates) > 1 else "",
+            count=counts[template.name],
+        )
+        for template in templates
+        if counts.get(template.name)
+    ]
 
 
 def _is_suspended_in_vain(old: Reviewed, new: Reviewed) -> bool:

@@ -12,9 +12,11 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort, CohortSpec
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotasSpec, ResourceGroupSpec, ResourceQuotaSpec
-from admission.webhook import admission_warnings, pod_review
+from admission.owners.batch_job_review import ReviewedJob
+from admission.webhook import admission_warnings, owner_review, pod_review
 from admission.webhook.review_context import Context
 from tests.builders.cluster import namespace_view
+from tests.builders.jobs import make_job
 from tests.builders.metadata import make_condition
 from tests.builders.pods import make_pod
 from tests.builders.queues import (
@@ -854,3 +856,58 @@ def test_what_has_no_priority_yet_is_told_that_it_waits_for_its_class(
     context = Context(namespace="team-a", now_us=NOW_US)
     texts = admission_warnings.relabelled(old, new, context, make_world())
     assert [text.startswith(WAITS) for text in texts] == [True] * said
+
+
+ELASTIC = [{"name": "kueue.x-k8s.io/elastic-job"}]
+
+
+def job(
+    pods: int, *, suspend: bool = True, gates: Any = (), gpus: int = 1, queue: str = "default"
+) -> ReviewedJob:
+    made = make_job("train", pods, gpus=gpus, labels={QUEUE: queue}, suspend=suspend)
+    made["spec"]["template"]["spec"]["schedulingGates"] = list(gates)
+    return msgspec.convert(made, ReviewedJob)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (job(1), job(1), ()),
+        (job(4), job(2), ()),
+        (job(1), job(4), RECLAIMS),
+        (job(1), job(1, gpus=4), RECLAIMS),
+        (job(0, suspend=False), job(3), RECLAIMS),
+        (job(1, suspend=False), job(1), ()),
+        (job(2, queue="elsewhere"), job(2), RECLAIMS),
+        (job(1, suspend=False, gates=ELASTIC), job(4, suspend=False, gates=ELASTIC), RECLAIMS),
+        (job(4, suspend=False, gates=ELASTIC), job(2, suspend=False, gates=ELASTIC), ()),
+    ],
+    ids=[
+        "nothing changes", "fewer pods", "more pods", "larger pods", "goes on with more pods",
+        "is suspended", "moves to the queue", "an elastic Job grows", "an elastic Job shrinks",
+    ],
+)  # fmt: skip
+def test_an_update_that_asks_for_more_is_told_what_a_new_job_is_told(
+    before: ReviewedJob, after: ReviewedJob, expected: tuple[str, ...]
+) -> None:
+    cluster = make_world(
+        cluster_queue_view(
+            {"a": {GPU: "8"}},
+            cohortName="all",
+            status=status(4),
+            preemption={"reclaimWithinCohort": "Any"},
+        )
+    )
+    lender = cluster_queue_view(
+        {"a": {GPU: "16"}}, name="lender", cohortName="all", status=status(20)
+    )
+    cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
+    context = Context(namespace="team-a", now_us=NOW_US)
+    assert owner_review.validate(before, after, context, RULES, cluster).warnings == expected
+
+
+def test_an_update_after_which_a_job_never_starts_says_so() -> None:
+    cluster = make_world(cluster_queue_view({"a": {GPU: "8"}}))
+    context = Context(namespace="team-a", now_us=NOW_US)
+    (text,) = owner_review.validate(job(1), job(9), context, RULES, cluster).warnings
+    assert text.startswith("Too big: asks 9 a, gpus can reach 8.")
