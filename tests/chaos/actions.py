@@ -32,7 +32,7 @@ from tests.chaos.site import (
     WEBHOOK,
 )
 from tests.chaos.system import HIGH, LOW
-from tests.controlplane import nodes
+from tests.controlplane import features, nodes
 from tests.controlplane.rest import Json, Rest, RestError
 from tests.integration.installed import KUEUE
 
@@ -1197,9 +1197,9 @@ KINDS: Final[dict[str, Kind]] = {
     "pod": Kind(pod, 35),
     "group": Kind(group, 7),
     "job": Kind(job, 10),
-    "claim": Kind(claim, 8),
+    **({"claim": Kind(claim, 8)} if features.SERVES_CLAIMS else {}),
     "preempt": Kind(preempt, 6),
-    "classes": Kind(classes, 7),
+    **({"classes": Kind(classes, 7)} if features.SERVES_CLAIMS else {}),
     "checked": Kind(checked, 6),
     "flavors": Kind(flavors, 8),
     "slices": Kind(slices, 5),

@@ -21,7 +21,7 @@ from admission.config.derived import Settings
 from tests.builders.queues import make_check, make_flavor, make_group
 from tests.chaos import budget, training_operator
 from tests.chaos.system import LAUNCHER, System
-from tests.controlplane import commands, nodes, waiting
+from tests.controlplane import commands, features, nodes, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.forked import PROGRAM
 from tests.controlplane.processes import free_port
@@ -295,6 +295,11 @@ class Site(System):
     def _add_nodes(self) -> None:
         for name in ALL_NODES:
             self.api.post("/api/v1/nodes", node(name))
+        if features.SERVES_CLAIMS:
+            self._add_devices()
+
+    def _add_devices(self) -> None:
+        """Add what claims ask for."""
         of_driver = f"device.driver == '{names.DRA_DRIVER}'"
         of_product = f"device.attributes['{names.DRA_DRIVER}'].productName == '{PRODUCT}'"
         self._add_class(names.GPU_CLASS, of_driver)
@@ -363,12 +368,8 @@ class Site(System):
             change = {"metadata": {"annotations": marks}}
             self.api.patch(f"{KUEUE}/clusterqueues/{team.name}", change)
             self.add_local_queue(team.name, team.name)
-            devices = {
-                "requests": [{"name": "gpu", "exactly": {"deviceClassName": names.GPU_CLASS}}]
-            }
-            path = f"{DRA}/namespaces/{team.name}"
-            one = {"metadata": {"name": "one"}, "spec": {"spec": {"devices": devices}}}
-            self.api.post(f"{path}/resourceclaimtemplates", one)
+            if features.SERVES_CLAIMS:
+                self._add_template(team.name)
         namespace, name, cluster_queue = LENT
         self.add_local_queue(namespace, cluster_queue, name)
         self._add_checked()
@@ -378,6 +379,12 @@ class Site(System):
         self._add_quiet()
         for namespace in ALL_NAMESPACES:
             self.wait_for_queue(namespace)
+
+    def _add_template(self, team: str) -> None:
+        """Add a template from which a claim for one GPU is made."""
+        devices = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": names.GPU_CLASS}}]}
+        template = {"metadata": {"name": "one"}, "spec": {"spec": {"devices": devices}}}
+        self.api.post(f"{DRA}/namespaces/{team}/resourceclaimtemplates", template)
 
     def _add_checked(self) -> None:
         """Add the queue of which an admission check is asked."""

@@ -17,16 +17,20 @@ from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Final
 
 from tests.chaos.checker import Event
+from tests.controlplane import features
 
 Json = dict[str, Any]
 
+_CLAIMS: Final = {
+    "resourceclaims": "/apis/resource.k8s.io/v1/resourceclaims",
+    "resourceclaimtemplates": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+}
 KINDS: Final = {
     "pods": "/api/v1/pods",
     "nodes": "/api/v1/nodes",
     "jobs": "/apis/batch/v1/jobs",
     "pytorchjobs": "/apis/kubeflow.org/v1/pytorchjobs",
-    "resourceclaims": "/apis/resource.k8s.io/v1/resourceclaims",
-    "resourceclaimtemplates": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+    **(_CLAIMS if features.SERVES_CLAIMS else {}),
     "clusterqueues": "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
     "cohorts": "/apis/kueue.x-k8s.io/v1beta2/cohorts",
     "localqueues": "/apis/kueue.x-k8s.io/v1beta2/localqueues",

@@ -34,7 +34,7 @@ from admission.run.connection import ApiServerTarget
 from certs import rotation
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
-from tests.controlplane import waiting
+from tests.controlplane import features, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import JSON_PATCH, MERGE, Rest, RestError
 
@@ -412,7 +412,11 @@ def test_pods_of_others_are_not_deleted(guarded: Guarded) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"spec": {"template": {"spec": {"containers": LARGER}}}}, "nothing else of its spec"),
+        pytest.param(
+            {"spec": {"template": {"spec": {"containers": LARGER}}}},
+            "nothing else of its spec",
+            marks=features.needs_resizable_jobs,
+        ),
         ({"spec": {"activeDeadlineSeconds": 5}}, "nothing else of its spec"),
         ({"spec": {"backoffLimit": 0}}, "nothing else of its spec"),
         ({"spec": {"template": {"spec": {"affinity": REQUIRED}}}}, "not which they require"),

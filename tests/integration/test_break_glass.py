@@ -11,7 +11,7 @@ import yaml
 from admission.base import names
 from tests.builders.jobs import queued_job
 from tests.builders.pods import make_pod
-from tests.controlplane import waiting
+from tests.controlplane import features, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.guides import pages
@@ -23,7 +23,7 @@ from tests.integration.test_owners import allow
 pytestmark = pytest.mark.controlplane
 
 
-@pytest.fixture(params=["refuse", "hold"])
+@pytest.fixture(params=["refuse", pytest.param("hold", marks=features.needs_mutating_policies)])
 def system(
     fresh_cluster: Callable[[], Cluster], tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Installed]:

@@ -6,12 +6,12 @@ The words in which a file of ``cases`` states what is expected are in `tests.int
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
 
-from tests.controlplane import nodes
+from tests.controlplane import features, nodes
 from tests.controlplane.rest import Json
 from tests.integration import teams
 from tests.integration.another_webhook import another_webhook
@@ -32,6 +32,10 @@ def read(name: str) -> tuple[Json, list[Json]]:
     return first["expected"], rest
 
 
+_NEEDS: Final = {"23-dra-claims": [features.needs_claims]}
+"""What a case needs of the Kubernetes version."""
+
+
 def _cases() -> Iterator[Any]:
     for path in sorted(FOLDER.glob("*.yaml")):
         if path.stem == BASE:
@@ -39,6 +43,7 @@ def _cases() -> Iterator[Any]:
         expected, _ = read(path.stem)
         reason = expected.get("waiting_for", "")
         marks = [pytest.mark.xfail(reason=reason, run=False)] if reason else []
+        marks += _NEEDS.get(path.stem, [])
         yield pytest.param(path.stem, marks=marks)
 
 

@@ -5,16 +5,11 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, names
-from tests.controlplane import programs, waiting
+from tests.controlplane import features, waiting
 from tests.integration import queued
 from tests.integration.installed import KUEUE, Installed
 
-pytestmark = [
-    pytest.mark.controlplane,
-    pytest.mark.skipif(
-        programs.minor() < (1, 34), reason="resource.k8s.io/v1 is served since 1.34"
-    ),
-]
+pytestmark = [pytest.mark.controlplane, features.needs_claims]
 
 DRA = "/apis/resource.k8s.io/v1"
 GPU = names.GPU_RESOURCE

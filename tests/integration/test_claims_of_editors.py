@@ -6,13 +6,13 @@ import pytest
 
 from admission.base import names
 from tests.builders.pods import make_pod
-from tests.controlplane import waiting
+from tests.controlplane import features, waiting
 from tests.controlplane.rest import Rest
 from tests.integration import teams, test_claims
 from tests.integration.installed import Installed
 from tests.integration.test_claims import DRA, request
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, features.needs_claims]
 
 FOREIGN: Final = "example.com/mine"
 OF_DRIVER: Final = "device.driver == 'gpu.nvidia.com'"

@@ -7,13 +7,13 @@ import pytest
 
 from admission.base import names
 from tests.builders.jobs import make_job
-from tests.controlplane import waiting
+from tests.controlplane import features, waiting
 from tests.controlplane.rest import RestError
 from tests.integration import snapshot, test_claims
 from tests.integration.installed import Installed
 from tests.integration.test_claims import DRA
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, features.needs_claims]
 
 GATE = {"name": names.ADMISSION_GATE}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane import waiting
+from tests.controlplane import refusals, waiting
 from tests.controlplane.rest import Json, RestError
 from tests.gpu import seeds
 from tests.integration import snapshot
@@ -283,7 +283,7 @@ def test_a_users_manifests_apply_as_they_are_or_say_what_is_wrong(system: Review
     with pytest.raises(RestError) as caught:
         apply(system, queue)
     assert caught.value.status == 422
-    assert json.loads(caught.value.body)["message"] == (
+    assert refusals.words(json.loads(caught.value.body)["message"]) == (
         'ClusterQueue.kueue.x-k8s.io "gpu-cluster-queue" is invalid: spec: Invalid value:'
         " borrowingLimit must be nil when cohort is empty"
     )

@@ -11,18 +11,13 @@ import pytest
 from admission.base import conditions, names
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
-from tests.controlplane import programs, waiting
+from tests.controlplane import features, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, Rest, RestError
 from tests.integration import snapshot
 from tests.integration.installed import KUEUE, Installed
 
-pytestmark = [
-    pytest.mark.controlplane,
-    pytest.mark.skipif(
-        programs.minor() < (1, 36), reason="MutatingAdmissionPolicy v1 is served since 1.36"
-    ),
-]
+pytestmark = [pytest.mark.controlplane, features.needs_mutating_policies]
 
 GATE: Final = {"name": names.ADMISSION_GATE}
 POLICIES: Final = "/apis/admissionregistration.k8s.io/v1"

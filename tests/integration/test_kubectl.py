@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from admission.objects import kinds
-from tests.controlplane import build
+from tests.controlplane import build, refusals
 from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.gpu import seeds
 from tests.integration import snapshot
@@ -219,7 +219,7 @@ def test_apply_takes_a_users_manifests_or_says_what_is_wrong(system: Reviewed) -
     assert (
         'The ClusterQueue "gpu-cluster-queue" is invalid: spec: Invalid value: borrowingLimit must'
         " be nil when cohort is empty"
-    ) in done.stderr
+    ) in refusals.words(done.stderr)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 
 from admission.base import pod_resources, quantity
 from admission.objects import limit_range, pods, views
-from tests.controlplane import programs, waiting
+from tests.controlplane import features, programs, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
 
@@ -80,7 +80,8 @@ def pod(draw: random.Random, index: int, *, limited: bool) -> dict[str, Any]:
         ],
         "containers": [container(f"c{n}") for n in range(draw.randint(1, 3))],
     }
-    if draw.random() < 0.5:
+    has_resources = draw.random() < 0.5
+    if has_resources and features.READS_POD_RESOURCES:
         spec["resources"] = resources(draw, level=True)
     if draw.random() < 0.3:
         spec["runtimeClassName"] = "heavy"

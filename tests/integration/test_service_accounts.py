@@ -28,7 +28,7 @@ from admission.objects import owner_rows
 from admission.owners import integrations
 from admission.owners.serving import LEADER_WORKER_SET
 from tests.builders.jobs import make_job
-from tests.controlplane import forked, waiting
+from tests.controlplane import features, forked, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.forked import PROGRAM
 from tests.controlplane.rest import RestError
@@ -373,6 +373,19 @@ UNASKED = {
             Request(verb, "", "configmaps"): "usage is recorded once a minute"
             for verb in ("create", "delete", "get", "update")
         },
+        **(
+            {}
+            if features.SERVES_CLAIMS
+            else {
+                Request("watch", resource.group, resource.plural): "the kind is not served here"
+                for resource in (
+                    resources.DEVICE_CLASSES,
+                    resources.RESOURCE_CLAIMS,
+                    resources.RESOURCE_CLAIM_TEMPLATES,
+                    resources.RESOURCE_SLICES,
+                )
+            }
+        ),
         Request("list", "coordination.k8s.io", "leases"): "while another one leads",
         Request("watch", "coordination.k8s.io", "leases"): "while another one leads",
         Request("list", DEVICES, "devices"): "where the kind is served",

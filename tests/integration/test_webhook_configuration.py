@@ -19,7 +19,7 @@ from admission.config.derived import Settings
 from certs import files
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
-from tests.controlplane import waiting
+from tests.controlplane import features, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
 
@@ -169,7 +169,7 @@ CLAIM = {"name": "gpu", "resourceClaimTemplateName": "one"}
         make_pod(limits={"nvidia.com/gpu.shared": "1"}),
         make_pod(limits=MIG),
         make_pod(initContainers=[{**INIT, "resources": {"limits": MIG}}]),
-        make_pod(resourceClaims=[CLAIM]),
+        pytest.param(make_pod(resourceClaims=[CLAIM]), marks=features.needs_claims),
         make_pod(limits={"amd.com/gpu": "1"}),
         make_pod(limits={"nvidia.com/gpux": "1"}),
         make_pod(labels={QUEUE: "q"}),
