@@ -775,7 +775,12 @@ class NodeLedger:
             self._supposed.is_counting = before
 
     def lift(self, key: ChargeKey) -> None:
-        """Suppose that a workload is gone with its pods, until `put_back`."""
+        """Suppose that a workload is gone with its pods, until `put_back`.
+
+        A pod that is charged by itself is one of its Workload here, so the end of that charge
+        frees nothing. It is nobody's victim before it is being deleted, and where victims are
+        sought it is gone from its node then (`without_ending`).
+        """
         self._suppose(key, -1)
 
     def put_back(self, key: ChargeKey) -> None:
