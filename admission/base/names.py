@@ -61,14 +61,15 @@ class OwnerCharge(NamedTuple):
 
 
 class KeptCharge(NamedTuple):
-    """Identity of the charge of quota that a Workload held, with the name of that.
+    """Identity of what is kept for a Workload, with the name of that.
 
-    It is kept until it is known whether its pods were started, or for a replacement of its pod.
+    Quota that it held is kept until it is known whether its pods were started, or for a
+    replacement of its pod; room on nodes for pods that lost theirs.
     """
 
     namespace: str
     name: str
-    kind: Literal["start", "replacement"]
+    kind: Literal["start", "replacement", "room"]
 
     def title(self) -> str:
         """Return what is charged, to be read beside its namespace."""
