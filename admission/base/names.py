@@ -61,14 +61,15 @@ class OwnerCharge(NamedTuple):
 
 
 class KeptCharge(NamedTuple):
-    """Identity of the charge of quota that a Workload held, with the name of that.
+    """Identity of what is kept for a Workload, with the name of that.
 
-    It is kept until it is known whether its pods were started, or for a replacement of its pod.
+    Quota that it held is kept until it is known whether its pods were started, or for a
+    replacement of its pod; room on nodes for pods that lost theirs.
     """
 
     namespace: str
     name: str
-    kind: Literal["start", "replacement"]
+    kind: Literal["start", "replacement", "room"]
 
     def title(self) -> str:
         """Return what is charged, to be read beside its namespace."""
@@ -200,6 +201,7 @@ POD_GROUP_TOPOLOGY: Final = "gpu-admission.dev/pod-group-topology"
 POD_GROUP_OBJECT: Final = "gpu-admission.dev/pod-group"  # on a pod: the PodGroup that it names
 BEYOND_POD_GROUP: Final = "gpu-admission.dev/beyond-pod-group"  # one that was not a member
 MADE_FOR_RUNNING: Final = "gpu-admission.dev/made-for-running-pods"  # on a Workload
+IN_OTHER_FLAVORS: Final = "gpu-admission.dev/in-other-flavors"  # on a Workload: which of its pods
 POD_CONTROLLER: Final = "gpu-admission.dev/pod-controller"  # on the Workload of a pod: a UID
 PREEMPTED_BY: Final = "gpu-admission.dev/preempted-by"  # on a Workload, and in its status
 INJECTED: Final = "gpu-admission.dev/injected"  # on a Job: what its admission gave it

@@ -5,15 +5,18 @@ from typing import Any
 import pytest
 
 from admission.admin.outside_quota import EVERYTHING, ReleaseError, Releaser, Selection
-from admission.answers import why
+from admission.answers import cluster, holders, quota_use, why
+from admission.answers.cluster import Wanted
 from admission.base import conditions, names, patches
 from admission.kube import resources
 from admission.objects import views
 from admission.owners import integrations
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
+from tests.builders.metadata import make_kueue, make_metadata
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.controller.test_audit import Audits
 from tests.controller.test_capacity import node as gpu_node
 from tests.controller.world import World, ready_world
 
@@ -151,6 +154,220 @@ def test_what_is_let_run_is_charged_to_the_flavor_of_its_node_once_it_has_one(
     world = world.restarted()
     world.pass_time(90)
     assert usage_by_flavor(world) == {"first": 0, "second": 6}
+
+
+def add_pod_of_job(world: World, number: int, node: str) -> None:
+    """Make a pod of the Job `train` as its controller would, and bind it."""
+    job = world.store.get(resources.JOBS, "train", "ml")
+    template, metadata = job["spec"]["template"], job["metadata"]
+    owner = {
+        "apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": metadata["uid"],
+        "controller": True,
+    }  # fmt: skip
+    name = f"train-{number}"
+    world.add(
+        make_pod(
+            name,
+            namespace="ml",
+            labels=template["metadata"]["labels"],
+            annotations=template["metadata"]["annotations"],
+            metadata={"ownerReferences": [owner]},
+            gpus=1,
+        )
+    )
+    if node:
+        bound = patches.merge({"spec": {"nodeName": node}})
+        world.store.patch(resources.PODS, name, bound, "ml")
+
+
+def held_by_train(world: World) -> dict[str, int]:
+    """What `kubectl gpu who` says that the Job `train` holds of each flavor."""
+    read = cluster.relate(cluster.read(world.store, Wanted(namespace="ml")))
+    (holder,) = [holder for holder in holders.of(read) if holder.owner == "Job train"]
+    return {held.flavor: held.amount for held in holder.held}
+
+
+def without_node(world: World) -> dict[str, int]:
+    """What `kubectl gpu top` says that each queue holds without a node."""
+    read = cluster.relate(cluster.read(world.store, Wanted(namespace="ml")))
+    return {
+        queue.name: sum(line.without_node for line in queue.lines)
+        for queue in quota_use.of(read).queues
+    }
+
+
+def audited(world: World) -> dict[Any, Any]:
+    """What is charged otherwise than the API server shows."""
+    return Audits(world).auditor.audit()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_pods_on_nodes_of_several_flavors_are_charged_each_to_that_of_its_node(
+    restarts: bool,
+) -> None:
+    world = flavored_world()
+    world.store.delete(resources.PODS, "second", "ml")
+    world.store.delete(resources.JOBS, "train", "ml")
+    world.settle()
+    world.add(queued_job("train", pods=4, gpus=1))
+    world.settle()
+    let_run(world)
+    world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 4, "second": 0}
+
+    add_pod_of_job(world, 0, "n1")
+    add_pod_of_job(world, 1, "n2")
+    add_pod_of_job(world, 2, "")
+    world.pass_time(90)
+    if restarts:
+        world = world.restarted()
+        world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 3, "second": 1}, "one has no node, one is to come"
+    assert audited(world) == {}
+    note = "1 of its 4 pods is on nodes of flavor second, and charged there: 1 nvidia.com/gpu"
+    assert note in why.explain(world.store, "ml", "job/train").notes
+    assert held_by_train(world) == {"first": 3, "second": 1}
+
+    add_pod_of_job(world, 3, "n2")
+    bound = patches.merge({"spec": {"nodeName": "n2"}})
+    world.store.patch(resources.PODS, "train-2", bound, "ml")
+    world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 1, "second": 3}
+    assert audited(world) == {}
+    types = {one["type"] for one in world.status_of("gpus")["conditions"]}
+    assert conditions.RELEASING not in types, "nobody waits for what is not being given back"
+    (left,) = without_node(world).values()
+    assert left == 0, "all of its pods have a node"
+
+    job = world.store.get(resources.JOBS, "train", "ml")
+    assert job["spec"]["suspend"] is False
+    for name in ("train-1", "train-3"):
+        world.set_phase(name, "Succeeded")
+    job_status = {"status": {"succeeded": 2, "active": 2}}
+    world.store.patch(
+        resources.JOBS, "train", patches.merge(job_status), "ml", subresource="status"
+    )
+    world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 1, "second": 1}
+    assert audited(world) == {}
+    world.set_phase("train-0", "Succeeded")
+    job_status = {"status": {"succeeded": 3, "active": 1}}
+    world.store.patch(
+        resources.JOBS, "train", patches.merge(job_status), "ml", subresource="status"
+    )
+    world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 0, "second": 1}
+    assert audited(world) == {}
+
+
+def evict(world: World, job: str) -> None:
+    """The Workload of a Job is told to leave."""
+    metadata = world.workloads()[job].metadata
+    evicted = {
+        "type": conditions.EVICTED, "status": "True", "reason": "Preempted", "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    listed = world.store.get(resources.WORKLOADS, metadata.name, "ml")["status"]["conditions"]
+    change = patches.merge({"status": {"conditions": [*listed, evicted]}})
+    world.store.patch(resources.WORKLOADS, metadata.name, change, "ml", subresource="status")
+
+
+def spread_world() -> World:
+    """A Job that was let run, with two pods in the second flavor and one in the first."""
+    world = flavored_world()
+    world.store.delete(resources.PODS, "second", "ml")
+    world.store.delete(resources.JOBS, "train", "ml")
+    world.settle()
+    world.add(queued_job("train", pods=3, gpus=1))
+    world.settle()
+    let_run(world)
+    world.pass_time(90)
+    for number, node in enumerate(("n1", "n2", "n2")):
+        add_pod_of_job(world, number, node)
+    world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 1, "second": 2}
+    return world
+
+
+def test_each_pod_of_a_group_that_is_let_run_is_charged_to_the_flavor_of_its_node() -> None:
+    world = flavored_world()
+    world.store.delete(resources.PODS, "second", "ml")
+    world.store.delete(resources.JOBS, "train", "ml")
+    for name in ("a", "b", "c"):
+        world.add_pod(
+            name,
+            gpus=2,
+            labels={names.POD_GROUP_NAME: "gang"},
+            annotations={names.POD_GROUP_TOTAL_COUNT: "3"},
+        )
+    world.settle()
+    assert let_run(world, Selection(name="a", kind="pod")) == {"a", "b", "c"}
+    for name, node in {"a": "n1", "b": "n2", "c": "n2"}.items():
+        change = patches.merge({"spec": {"nodeName": node}})
+        world.store.patch(resources.PODS, name, change, "ml")
+    world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 2, "second": 4}
+    assert audited(world) == {}
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_the_next_pod_of_one_that_was_in_another_flavor_is_charged_to_that_of_its_node(
+    is_marked: bool,
+) -> None:
+    """Also where the owner does not say any more that it was let run: its pods are as before."""
+    world = spread_world()
+    if not is_marked:
+        change = patches.merge({"metadata": {"annotations": {names.OUTSIDE_QUOTA: None}}})
+        world.store.patch(resources.JOBS, "train", change, "ml")
+    world.store.delete(resources.PODS, "train-1", "ml")
+    world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 2, "second": 1}
+    add_pod_of_job(world, 3, "n1")
+    world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 2, "second": 1}
+    assert audited(world) == {}
+
+
+def test_where_the_last_pod_in_its_flavors_is_gone_it_is_charged_to_those_of_the_others() -> None:
+    world = spread_world()
+    world.store.delete(resources.PODS, "train-0", "ml")
+    world.pass_time(90)
+    assert usage_by_flavor(world) == {"first": 0, "second": 3}
+    assert audited(world) == {}
+
+
+def test_what_runs_in_two_flavors_leaves_for_who_needs_its_second_one() -> None:
+    world = spread_world()
+    queue = make_cluster_queue(
+        quota=2,
+        flavors=("first", "second"),
+        preemption={"withinClusterQueue": "LowerPriority"},
+    )
+    change = patches.merge({"spec": queue["spec"]})
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", change)
+    world.add(make_kueue("WorkloadPriorityClass", make_metadata("urgent"), value=9))
+    urgent = queued_job("urgent", pods=1, gpus=2, labels={names.PRIORITY_CLASS_LABEL: "urgent"})
+    urgent["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "second"}
+    world.add(urgent)
+    world.pass_time(90)
+    evicted = {
+        workload.metadata.name
+        for workload in world.workloads().values()
+        if workload.status.is_true(conditions.EVICTED)
+    }
+    assert any(name.startswith("job-train-") for name in evicted)
+
+
+def test_a_pod_that_ends_in_another_flavor_is_told_as_ending_there() -> None:
+    world = spread_world()
+    world.is_job_controller_away = True
+    lasting = patches.merge({"metadata": {"finalizers": ["example.com/hold"]}})
+    world.store.patch(resources.PODS, "train-1", lasting, "ml")
+    evict(world, "train")
+    world.store.delete(resources.PODS, "train-1", "ml")
+    world.settle()
+    (pair,) = world.parts.owners.running.ending()["gpus"]
+    assert pair.flavor == "second"
 
 
 def test_a_pod_that_is_let_run_goes_on_without_its_queue_and_is_charged_when_it_is_back() -> None:

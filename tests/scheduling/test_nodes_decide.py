@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from admission.base import conditions
 from admission.base.causes import NoFlavor, NoPlace, Overtaken
 from admission.base.conditions import WaitReason
 from admission.base.names import (
     ClusterQueueName,
     FlavorName,
     LocalQueueKey,
+    PodCharge,
     PodSetName,
     ResourceName,
     WorkloadKey,
@@ -1257,6 +1259,53 @@ def test_fewer_are_stopped_where_pods_end_on_other_nodes():
     made.world.add(asking("reclaims", 4, 2))
 
     assert len(evicted(made.cycle())) == 1
+
+
+def charged_alone(made: Cluster, name: str) -> None:
+    """The pod of a workload ends, and is charged by itself: its Workload is gone."""
+    workload: Any = made.world.state.workload(WorkloadKey("default", name))
+    ends(made, name)
+    eviction = model.Eviction(reason=conditions.PODS_ENDING, since_us=NOW_US)
+    charged = replace(workload, key=PodCharge("default", name), eviction=eviction)
+    made.world.state.set_workload(charged, NOW_US)
+
+
+def told_to_leave(made: Cluster, name: str) -> None:
+    """The eviction of a workload is written; its pod runs."""
+    workload: Any = made.world.state.workload(WorkloadKey("default", name))
+    eviction = model.Eviction(reason="Preempted", since_us=NOW_US)
+    made.world.add(replace(workload, eviction=eviction))
+
+
+@pytest.mark.parametrize("fair", [False, True])
+@pytest.mark.parametrize("state", ["told to leave", "its pod ends", "its pod is charged alone"])
+@pytest.mark.parametrize("where", ["n1", "n3"])
+def test_what_leaves_anyway_gives_its_quota_whichever_node_victims_are_sought_on(
+    where: str, state: str, fair: bool
+):
+    """On ``n1`` one more has to leave then, and on ``n2`` two."""
+    made = cluster(node("n1", 2), node("n2", 2), node("n3", 1), quota={"a": 4}, within=LOWER)
+    if fair:
+        sharing = model.FairSharing()
+        made.world.state.config = replace(made.world.state.config, fair_sharing=sharing)
+    for name, host in {"leaves": where, "one": "n1", "lower-1": "n2", "lower-2": "n2"}.items():
+        selector = {"kubernetes.io/hostname": host}
+        made.world.add(asking(name, 1, selector=selector, priority=int(name == "one")))
+        assert admitted(made.cycle()) == [name]
+    match state:
+        case "told to leave":
+            told_to_leave(made, "leaves")
+        case "its pod ends":
+            told_to_leave(made, "leaves")
+            uid = "leaves-main-" + where + "-0"
+            pod = made.places.ledger._pods[uid]
+            made.places.set_pod(uid, replace(pod, is_leaving=True, is_ending=True))
+        case _:
+            charged_alone(made, "leaves")
+
+    made.world.add(asking("high", 2, priority=9))
+
+    assert list(evicted(made.cycle())) == ["one"]
 
 
 def test_a_pod_that_ends_on_a_node_which_takes_none_leaves_no_room():

@@ -45,12 +45,21 @@ def _on_one_node(
 ) -> tuple[Target, ...]:
     """Return the victims of the node where one pod costs least, see `_Cost`.
 
-    Nodes with most free are looked at. Where they are equal, the order of Kueue decides.
+    Nodes with most free are looked at. Where they are equal, the order of Kueue decides. What
+    leaves anyway gives its quota back wherever it runs, and costs nothing: a node does not tell of
+    its pods that are being deleted, and has those that are charged by themselves under their
+    Workload.
     """
     ledger = snapshot.places.ledger
+    leaving = frozenset(
+        key
+        for queue in preemptor.queue.root().leaves()
+        for key, workload in queue.workloads.items()
+        if workload.evicted
+    )
     best, victims_of_best = _cost(snapshot, need, victims), victims
     for node in ledger.rooms(need.wants[0].shape).emptiest(MOST_NODES):
-        among = frozenset(ledger.workloads_on(node))
+        among = leaving.union(ledger.workloads_on(node))
         if not among:
             continue
         targets_found = _search(snapshot, preemptor, replace(need, among=among))
