@@ -1,12 +1,11 @@
 """What happens to borrowers, and what people read, where admitted work loses its node."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from admission.answers import why
-from admission.base import clock, patches
+from admission.base import patches
 from admission.kube import resources
 from admission.reasons.next_steps import Code
 from tests.builders.jobs import queued_job
@@ -80,40 +79,3 @@ def test_who_runs_goes_on_where_its_quota_takes_nothing_back(case: Any) -> None:
     assert set(made.workloads()) == {"train", "theirs"}
     answer = why.explain(made.store, "ml", "job.batch/train")
     assert (answer.reason, answer.message) == (Code.PODS_NOT_RUNNING, WAITS)
-
-
-@pytest.mark.parametrize(
-    ("grace_seconds", "runs_on"), [(30, True), (86400, False)], ids=["half a minute", "a day"]
-)
-def test_a_borrower_keeps_nobody_waiting_by_deleting_a_pod_with_a_long_grace_period(
-    grace_seconds: int, runs_on: bool
-) -> None:
-    made = make_world(
-        *(node(name, gpu=1) for name in ("n0", "n1", "n2")),
-        *(
-            make_cluster_queue(
-                name, quota=quota, cohortName="all", preemption={"reclaimWithinCohort": "Any"}
-            )
-            for name, quota in (("gpus", 1), ("idle", 2), ("borrowers", 0))
-        ),
-        make_local_queue(),
-        make_local_queue("team-b", "borrowers"),
-    )
-    made.add(queued_job("train", pods=1, gpus=1))
-    made.settle()
-    make(made, "train", 0, node="n0")
-    for name, host in (("runs", "n1"), ("leaves", "n2")):
-        made.add_pod(name, gpus=1, queue="team-b")
-        made.settle()
-        bind(made, name, host)
-        made.set_phase(name, "Running")
-    deleted = {
-        "deletionTimestamp": clock.to_wire(made.clock.now() + timedelta(seconds=grace_seconds)),
-        "deletionGracePeriodSeconds": grace_seconds,
-    }
-    made.store.patch(resources.PODS, "leaves", patches.merge({"metadata": deleted}), "ml")
-    made.settle()
-
-    lose_node(made)
-
-    assert ("runs" in made.workloads()) is runs_on

@@ -352,15 +352,39 @@ def test_it_comes_to_its_node_though_nobody_is_admitted_until_all_pods_run():
     assert (evicted(result), admitted(result)) == (["borrows"], [])
 
 
-def ending(made: Cluster, name: str) -> str:
+def ending(made: Cluster, name: str, **fields: Any) -> str:
     """The pod of a workload is being deleted."""
     ((uid, pod),) = [
         (uid, pod)
         for uid, pod in made.places.ledger._pods.by_key.items()
         if pod.workload == ("default", name)
     ]
-    made.places.set_pod(uid, replace(pod, is_leaving=True, is_ending=True))
+    made.places.set_pod(uid, replace(pod, **{"is_leaving": True, "is_ending": True, **fields}))
     return str(uid)
+
+
+@pytest.mark.parametrize("older", ["lingers", "runs"])
+def test_nobody_keeps_it_waiting_by_deleting_a_pod_with_a_long_grace_period(older: str):
+    """Neither beside its victims nor as a victim: its eviction would change nothing."""
+    made = fleet("n1", "n2", "n3")
+    run(made, "own")
+    for name in (older, *({"lingers", "runs"} - {older})):
+        run(made, name, queue="borrower")
+    ending(made, "lingers", is_leaving=False, is_ending=False, is_lingering=True)
+
+    lose(made, *hosts_of(made, "own"))
+
+    assert evicted(made.cycle()) == ["runs"]
+
+
+def test_a_head_takes_nobody_whose_pod_lingers_on_the_node_that_it_needs():
+    made = fleet("n1", "n2", gpus=2)
+    for name in ("lingers", "runs"):
+        run(made, name, gpus=2, queue="borrower")
+    ending(made, "lingers", is_leaving=False, is_ending=False, is_lingering=True)
+    made.world.add(asking("head", 2))
+
+    assert evicted(made.cycle()) == ["runs"]
 
 
 def test_the_room_of_a_victim_whose_pod_ends_counts_once():
