@@ -174,19 +174,21 @@ def test_what_a_drain_takes_from_a_node_says_so_and_whether_it_comes_back(
     system.api.patch(path, {"metadata": {"finalizers": [*finalizers, "example.com/hold"]}})
     for name in nodes:
         evict(system, team.name, name)
-    left = f"left node {nodes['alone']}: it was evicted, as kubectl drain does"
+
+    def left(pod: str) -> str:
+        return f"left node {nodes[pod]}: it was evicted, as kubectl drain does"
 
     def of_job() -> bool:
         answer = why(team.name, "job.batch/train", member)
         message = answer.get("message", "")
-        return left in message and "its controller makes new ones" in message
+        return left(of_the_job) in message and "its controller makes new ones" in message
 
     waiting.until(of_job, what="the Job says that its pods left, and that others come")
     gone = waiting.until(
         lambda: why(team.name, "pod/alone", member).get("message"), what="the answer"
     )
     assert gone.startswith("pod alone is gone; it was told at ")
-    assert f": It {left}" in gone
+    assert f": It {left('alone')}" in gone
     system.api.patch(path, {"metadata": {"finalizers": finalizers}})
     waiting.until(
         lambda: why(team.name, "job.batch/train", member)["reason"] == Code.ADMITTED,
