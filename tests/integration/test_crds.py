@@ -12,7 +12,7 @@ import pytest
 from admission.objects import crds, kinds, structural
 from tests.controlplane import features
 from tests.controlplane.cluster import Cluster
-from tests.controlplane.refusals import field_errors
+from tests.controlplane.refusals import field_errors, words
 from tests.controlplane.rest import RestError
 from tests.integration import barekinds
 from tests.integration.barekinds import CRDS, GROUP
@@ -173,7 +173,7 @@ REFUSED_ON_CREATE = [
 def test_a_rule_refuses_a_new_object(
     cluster: Cluster, kind: str, document: Document, path: str, message: str
 ) -> None:
-    assert refusal(cluster, kind, document) == {f"{path}: Invalid value: {message}"}
+    assert refusal(cluster, kind, document) == {words(f"{path}: Invalid value: {message}")}
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ CHANGES = [
 def test_a_rule_judges_a_change(
     cluster: Cluster, kind: str, old: Document, new: Document, path: str, message: str
 ) -> None:
-    want = {f"{path}: Invalid value: {message}"} if message else set()
+    want = {words(f"{path}: Invalid value: {message}")} if message else set()
     assert after_change(cluster, kind, old, new) == want
 
 
@@ -373,7 +373,7 @@ def test_a_rule_judges_a_status(
 ) -> None:
     before = {**workload(), "status": old}
     after = {**workload(), "status": new}
-    want = {f"{path}: Invalid value: {message}"} if message else set()
+    want = {words(f"{path}: Invalid value: {message}")} if message else set()
     assert after_change(cluster, "Workload", before, after, "/status") == want
 
 
@@ -459,9 +459,12 @@ def test_the_stores_checks_say_what_the_server_says(
     structural.prune(schemas.stored()[kind], local)
     structural.defaults(schemas.stored()[kind], local)
     told = set(structural.errors(schemas.stored()[kind], local))
+    assert told
     if not features.CHECKS_FORMATS:
         told = {error for error in told if " with format int" not in error}
-    assert told
+        if not told:
+            pytest.skip("this version does not check how many bits an integer has")
+    told = {words(error) for error in told}
     assert told == refusal(cluster, kind, document)
 
 

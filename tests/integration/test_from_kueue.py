@@ -44,7 +44,7 @@ PODS = f"/api/v1/namespaces/{TEAM}/pods"
 PLAIN = "/api/v1/namespaces/plain/pods"
 WORKLOADS = f"{KUEUE}/namespaces/{TEAM}/workloads"
 PRODUCT = "nvidia.com/gpu.product"
-HOLD = ("--while-webhook-down", "hold") if features.SERVES_MUTATING_POLICIES else ()
+HOLD = ("--while-webhook-down", "hold")
 HOLDS = f"{REVIEWS}/mutatingadmissionpolicies/{holding.PODS_POLICY}"
 
 
@@ -148,6 +148,7 @@ def world(system: Served) -> Iterator[tuple[Served, Kueue, Work]]:
     kueue.stop()
 
 
+@features.needs_mutating_policies
 @pytest.mark.timeout(900)  # on a busy machine
 def test_kueues_place_is_taken_and_given_back_though_the_command_is_killed_on_the_way(
     world: tuple[Served, Kueue, Work],
@@ -175,7 +176,7 @@ def test_kueues_place_is_taken_and_given_back_though_the_command_is_killed_on_th
     assert "done: gpu-admission decides" in told
     assert "nothing was admitted for" in told or "lead: done before" in told
 
-    assert api.lacks(HOLDS) is not features.SERVES_MUTATING_POLICIES
+    assert not api.lacks(HOLDS)
     assert kueue.configurations() == {}
     assert api.get(f"{DEPLOYMENTS}/{NAME}")["spec"]["replicas"] == 0
     kueues, ours = system.holders()
