@@ -1230,7 +1230,7 @@ def _without_queues(
     if event is not None and agrees:
         return _as_event_said(answer, event)
     if lacks:
-        answer = replace(answer, notes=(*answer.notes, sentences.as_of_last_try()))
+        answer = replace(answer, notes=(*answer.notes, sentences.free_when_said()))
     text = Text(answer.reason, answer.message)
     if answer.reason == Code.WAITING_FOR_QUOTA and lacks:
         text = sentences.waits_for_quota(lacks, queue_name, place=at)
@@ -1253,7 +1253,9 @@ def _as_event_said(answer: Answer, event: LastEvent) -> Answer:
     message, place = event.message, reading.told_place(event.message)
     if event.reason == Code.EXCEEDS_LARGEST_NODE:
         return _saying(answer, Text(event.reason, message), sees_queues=False)
-    parts = "who holds the rest is" if answer.place is not None else "place and holders are"
+    parts = "what is free and who holds the rest are"
+    if answer.place is None:
+        parts = "what is free, its place and who holds the rest are"
     note = f"{parts} as of {event.at[:19]}Z, when its event said so"
     if place is not None and answer.place is not None:
         exact = sentences.exact_place(answer.place)

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from admission.base import clock as clocks
 from admission.base import conditions, logs
 from admission.base.causes import (
-    Capped,
     EndingPods,
     EvictedBefore,
     GatesCleared,
@@ -38,6 +37,7 @@ from admission.controller.writing.flow_control import FlowControl
 from admission.objects.workload import Workload
 from admission.reasons import kueue, next_steps, sentences
 from admission.scheduling.decisions import Wait
+from admission.scheduling.explain import SumsByTree
 from admission.scheduling.state import SchedulerState
 
 _TOLD_AFTER: Final = timedelta(seconds=EVENT_SECONDS)
@@ -295,7 +295,7 @@ class PendingConditionWriter:
 
     def _tell(self, key: WorkloadKey, now: float) -> None:
         """Tell why a Workload waits, if it still does."""
-        workload, wait = self._workloads.get(key), self._latest(key)
+        workload, wait = self._workloads.get(key), self._of_now(key)
         if workload is None or wait is None or not workload.is_pending():
             return
         wait, place = self._placed(wait)
@@ -336,7 +336,7 @@ class PendingConditionWriter:
         return sentences.place(min(numbers)) if numbers else ""
 
     def _compare_places(self, now: float) -> None:
-        """Look for places, and uses of caps, that are not as they are written, where queues moved.
+        """Look for places and amounts that are not as they are written, where queues moved.
 
         A queue is looked through once in a while, however often it moves, and over some turns.
         """
@@ -349,13 +349,13 @@ class PendingConditionWriter:
         while self._to_compare and self._to_compare[0][0] <= now:
             _, name = heapq.heappop(self._to_compare)
             self._comparing.extend(self._state.with_places_in(name))
+        sums: SumsByTree = {}
         for _ in range(min(_PLACES_A_TURN, len(self._comparing))):
             key = self._comparing.popleft()
             wait = self._explainer.latest(key)
             if wait is None:
                 continue
-            if isinstance(wait.why, Capped):
-                self._explainer.tell(self._latest(key) or wait, now)
+            self._explainer.tell(self._of_now(key, sums) or wait, now)
             self._explainer.drift(key, self._placed(wait)[1], now)
 
     # ------------------------------------------------------------------------------ reasons
@@ -436,6 +436,11 @@ class PendingConditionWriter:
         if isinstance(wait.why, NotTried):
             return self._as_stated(wait)
         return self._state.with_caps_of_now(wait)
+
+    def _of_now(self, key: WorkloadKey, sums: SumsByTree | None = None) -> Wait | None:
+        """Return the latest reason, with what is free now and what is held of a cap now."""
+        wait = self._latest(key)
+        return None if wait is None else self._state.with_free_of_now(wait, sums)
 
     def _as_stated(self, wait: Wait) -> Wait:
         """Return that nobody has judged a Workload yet, with what it says of itself until then.

@@ -223,9 +223,9 @@ def holders_listed(
     return f"{shown} and {unnamed[0]:,} more ({unnamed[1]})" if unnamed else shown
 
 
-def as_of_last_try() -> str:
-    """Return that what is free was told when a Workload was tried, as a clause."""
-    return "what is free is as of the last time that it was tried, and may be less now"
+def free_when_said() -> str:
+    """Return that what is free may be otherwise by now, as a clause."""
+    return "what is free was read when the controller last said so, and may be more or less now"
 
 
 def _limits(lacks: Sequence[Lack]) -> list[str]:

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from admission.base.causes import NoFlavor, Shortage, UnnamedHolders
 from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
@@ -37,7 +37,23 @@ def shortages(snapshot: Snapshot, nominee: NominatedHead) -> tuple[Shortage, ...
     )
 
 
-def as_of_now(wait: Wait, queue: QueueNode) -> Wait:
+class _Sums(NamedTuple):
+    """What the ClusterQueues of a tree hold of a resource of a flavor.
+
+    Attributes:
+        borrowed: see `quota.borrowed_by`.
+        holders: who holds most, see `_largest`.
+    """
+
+    borrowed: int
+    holders: Holders
+
+
+SumsByTree: TypeAlias = dict[tuple[int, FlavorResource], _Sums]
+"""Sums by tree, to add them up once for many that wait at the same time."""
+
+
+def as_of_now(wait: Wait, queue: QueueNode, sums: SumsByTree | None = None) -> Wait:
     """Return a wait with the numbers of now; the same one where they have not changed.
 
     What was said of a Workload holds for equal ones that come later, but not its numbers.
@@ -45,7 +61,9 @@ def as_of_now(wait: Wait, queue: QueueNode) -> Wait:
     Args:
         wait: what was decided earlier.
         queue: its ClusterQueue, in trees that are up to date.
+        sums: of others that were looked at since the last change of any quota or its use.
     """
+    sums = {} if sums is None else sums
     left = {
         FlavorResource(each.flavor, each.resource): max(
             0, quota.available(queue, FlavorResource(each.flavor, each.resource))
@@ -53,7 +71,7 @@ def as_of_now(wait: Wait, queue: QueueNode) -> Wait:
         for each in wait.shortages
     }
     shortages_now = tuple(
-        _with_available(each, left[FlavorResource(each.flavor, each.resource)], queue)
+        _with_available(each, left[FlavorResource(each.flavor, each.resource)], queue, sums)
         for each in wait.shortages
     )
     shortages_now = tuple(each for each in shortages_now if each.missing)
@@ -66,13 +84,18 @@ def as_of_now(wait: Wait, queue: QueueNode) -> Wait:
     return replace(wait, why=why, shortages=shortages_now)
 
 
-def _with_available(shortage: Shortage, available: int, queue: QueueNode) -> Shortage:
+def _with_available(
+    shortage: Shortage, available: int, queue: QueueNode, sums: SumsByTree
+) -> Shortage:
     if available == shortage.available:
         return shortage
-    fr = FlavorResource(shortage.flavor, shortage.resource)
-    leaves = tuple(queue.root().leaves())
-    borrowed = quota.borrowed_by(leaves, fr)
-    holders, unnamed = _largest([(leaf.name, leaf.usage.get(fr, 0)) for leaf in leaves])
+    fr, root = FlavorResource(shortage.flavor, shortage.resource), queue.root()
+    tree_sums = sums.get((id(root), fr))
+    if tree_sums is None:
+        leaves = tuple(root.leaves())
+        largest = _largest([(leaf.name, leaf.usage.get(fr, 0)) for leaf in leaves])
+        tree_sums = sums[id(root), fr] = _Sums(quota.borrowed_by(leaves, fr), largest)
+    holders, unnamed = tree_sums.holders
     return replace(
         shortage,
         available=available,
@@ -80,7 +103,7 @@ def _with_available(shortage: Shortage, available: int, queue: QueueNode) -> Sho
         elsewhere=quota.elsewhere(queue, fr),
         holders=holders,
         unnamed=unnamed,
-        reclaimable=max(0, quota.reclaimable(queue, fr, borrowed)),
+        reclaimable=max(0, quota.reclaimable(queue, fr, tree_sums.borrowed)),
     )
 
 

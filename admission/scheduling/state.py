@@ -1396,6 +1396,21 @@ class SchedulerState:
             self._queues.note_result(wait_now)
         return wait_now
 
+    def with_free_of_now(self, wait: Wait, sums: explain.SumsByTree | None = None) -> Wait:
+        """Return why a workload waits; where that is quota, with what is free of it now.
+
+        What others get does not have it tried again, and counts.
+
+        Args:
+            wait: why it waits, as it was decided.
+            sums: see `explain.as_of_now`.
+        """
+        node = self.forest.queues.get(wait.cluster_queue) if wait.shortages else None
+        if node is None:
+            return wait
+        self.forest.refresh()
+        return explain.as_of_now(wait, node, sums)
+
     def with_caps_of_now(self, wait: Wait) -> Wait:
         """Return why a workload waits; where that is a cap, with what is held of it now.
 

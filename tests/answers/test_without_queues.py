@@ -108,7 +108,7 @@ def test_what_a_job_asks_and_what_is_free_follow_from_its_own_condition(team: Te
     assert answer.notes == (
         "LocalQueue default holds 4 a100; 1 Workload waits in it",
         "start not known: your user may not read other queues and what runs in them",
-        "what is free is as of the last time that it was tried, and may be less now",
+        "what is free was read when the controller last said so, and may be more or less now",
     )
     assert answer.advice == "wait, or ask for less; what your team holds: kubectl gpu who -n ml"
 
@@ -157,13 +157,15 @@ def test_a_job_is_told_what_its_last_event_said_as_long_as_its_condition_says_th
     answer = team.ask()
     assert (answer.message, answer.place, answer.is_about) == (SENTENCE, 40, True)
     assert answer.notes[-1] == (
-        "place and holders are as of 2026-01-01T00:02:00Z, when its event said so"
+        "what is free, its place and who holds the rest are as of 2026-01-01T00:02:00Z, when its"
+        " event said so"
     )
     exact = team.ask(lists=at_place(11))
     assert (exact.place, exact.is_about) == (12, False)
     assert exact.message == SENTENCE.replace("about 40th", "12th")
     assert exact.notes[-1] == (
-        "who holds the rest is as of 2026-01-01T00:02:00Z, when its event said so"
+        "what is free and who holds the rest are as of 2026-01-01T00:02:00Z, when its event said"
+        " so"
     )
 
 

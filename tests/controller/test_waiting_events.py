@@ -226,3 +226,41 @@ def test_of_many_that_wait_all_are_told_fifty_at_once_and_five_a_second() -> Non
     assert len(told(world)) == 55
     world.pass_time(10)
     assert {name for name, _ in told(world)} == {f"train-{number:02}" for number in range(60)}
+
+
+def passed_world() -> World:
+    """A pod waits for 3 GPUs, of which 2 were free; then a smaller one goes past it."""
+    world = full_world(quota=1)
+    spec = make_cluster_queue(quota=3)["spec"]
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", patches.merge({"spec": spec}))
+    world.add_pod("large", gpus=3)
+    world.settle()
+    world.pass_time(5)
+    assert "needs 3 a100, 2 free" in message_of(world, "large")
+    world.add_pod("small", gpus=2)
+    world.settle()
+    assert world.admitted() == {"first", "small"}
+    return world
+
+
+def message_of(world: World, name: str) -> str:
+    condition = world.condition(name)
+    return "" if condition is None else condition.message
+
+
+def test_an_event_says_what_is_free_when_it_is_told() -> None:
+    world = passed_world()
+    world.pass_time(30)
+
+    ((_, _, message),) = [
+        event for event in world.events.recorded if event[0] == "large" and event[1] in WAITS
+    ]
+    assert "0 free of 3" in message
+    assert "held by gpus (3)" in message
+
+
+def test_a_condition_says_what_is_free_soon_after_others_went_past() -> None:
+    world = passed_world()
+    world.pass_time(35)
+
+    assert "needs 3 a100, 0 free" in message_of(world, "large")

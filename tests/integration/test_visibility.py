@@ -439,7 +439,7 @@ def test_why_tells_a_team_its_exact_place_and_what_its_own_objects_say(system: V
     system.cluster.wait_for_roles()
     notes = {
         f"LocalQueue default holds 1 {teams.queue}; 3 Workloads wait in it",
-        sentences.as_of_last_try(),
+        sentences.free_when_said(),
     }
 
     def judged() -> dict[str, Any] | None:
