@@ -281,6 +281,17 @@ def started_again(kind: str, *, is_partial: bool) -> str:
     )
 
 
+def stopped_by_update(kind: str) -> str:
+    """Return that the pods of an admitted owner end, as it asks for others than before."""
+    elastic = (
+        f". A Job that was created with {names.ELASTIC_JOB} keeps them" if kind == "Job" else ""
+    )
+    return (
+        f"Its pods end now: the {kind} asks for other pods than it was admitted with. It waits for"
+        f" quota again, and begins anew{elastic}"
+    )
+
+
 def marks_kept(kept: Sequence[str]) -> str:
     """Return the warning about an update of a pod whose marks stay as they are."""
     keys = " and ".join(names.OUR_PREFIXES)

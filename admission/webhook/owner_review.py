@@ -228,6 +228,8 @@ def validate(
         errors += requester.created(new.metadata, context, rules)
     if old is not None:
         warnings += admission_warnings.relabelled(old.metadata, new.metadata, context, lister)
+        if _is_stopped(old, new, templates):
+            warnings += (admission_warnings.stopped_by_update(new.kind.name),)
         parts = _asked_anew(old, new, templates)
         if parts:
             queue = new.metadata.label(names.QUEUE_LABEL)
@@ -288,6 +290,28 @@ def _asked_anew(
         for template in templates
         if counts.get(template.name)
     ]
+
+
+def _is_stopped(old: Reviewed, new: Reviewed, templates: Sequence[Template]) -> bool:
+    """Return whether an update makes the controller stop pods that run as they were admitted.
+
+    An owner that asks for no pods any more has none that wait. Elastic ones shrink.
+    """
+    try:
+        before = {template.name: template for template in old.templates()}
+    except msgspec.ValidationError:
+        return False
+    was_in, now_in = (each.metadata.label(names.QUEUE_LABEL) for each in (old, new))
+    is_admitted = bool(was_in) and any(template.mark for template in before.values())
+    if old.is_held() or not is_admitted or now_in != was_in:
+        return False
+    pairs = [(before[each.name], each) for each in templates if each.name in before]
+    if new.is_held():
+        return any(was.count and _asks_more(was, now) for was, now in pairs)
+    return any(
+        0 < now.count < was.count and not now.pod.has_gate(names.ELASTIC_JOB_GATE)
+        for was, now in pairs
+    )
 
 
 def _is_suspended_in_vain(old: Reviewed, new: Reviewed) -> bool:

@@ -858,14 +858,25 @@ def test_what_has_no_priority_yet_is_told_that_it_waits_for_its_class(
     assert [text.startswith(WAITS) for text in texts] == [True] * said
 
 
+MARK = names.WORKLOAD_ANNOTATION
 ELASTIC = [{"name": "kueue.x-k8s.io/elastic-job"}]
 
 
 def job(
-    pods: int, *, suspend: bool = True, gates: Any = (), gpus: int = 1, queue: str = "default"
+    pods: int,
+    *,
+    suspend: bool = True,
+    gates: Any = (),
+    gpus: int = 1,
+    queue: str = "default",
+    mark: str = "",
 ) -> ReviewedJob:
     made = make_job("train", pods, gpus=gpus, labels={QUEUE: queue}, suspend=suspend)
-    made["spec"]["template"]["spec"]["schedulingGates"] = list(gates)
+    template = made["spec"]["template"]
+    template["spec"]["schedulingGates"] = list(gates)
+    if mark:
+        annotations = {**template["metadata"].get("annotations", {}), MARK: mark}
+        template["metadata"]["annotations"] = annotations
     return msgspec.convert(made, ReviewedJob)
 
 
@@ -911,3 +922,35 @@ def test_an_update_after_which_a_job_never_starts_says_so() -> None:
     context = Context(namespace="team-a", now_us=NOW_US)
     (text,) = owner_review.validate(job(1), job(9), context, RULES, cluster).warnings
     assert text.startswith("Too big: asks 9 a, gpus can reach 8.")
+
+
+STOPS = admission_warnings.stopped_by_update("Job")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stops"),
+    [
+        (job(2, suspend=False, mark="w"), job(1, suspend=False, mark="w"), True),
+        (job(1, suspend=False, mark="w"), job(2, mark="w"), True),
+        (job(2, suspend=False, mark="w"), job(0, suspend=False, mark="w"), False),
+        (job(0, suspend=False, mark="w"), job(2, mark="w"), False),
+        (job(2, suspend=False, mark="w"), job(2, suspend=False, mark="w"), False),
+        (job(2, suspend=False, mark="w"), job(2, mark="w"), False),
+        (job(2), job(1), False),
+        (
+            job(2, suspend=False, mark="w", gates=ELASTIC),
+            job(1, suspend=False, mark="w", gates=ELASTIC),
+            False,
+        ),
+    ],
+    ids=[
+        "fewer pods", "more pods, suspended in the same update", "no pods", "it has none", "nothing",
+        "suspended as it is", "it waits", "it is elastic",
+    ],
+)  # fmt: skip
+def test_an_update_that_stops_running_pods_says_so(
+    before: ReviewedJob, after: ReviewedJob, stops: bool
+) -> None:
+    context = Context(namespace="team-a", now_us=NOW_US)
+    world = make_world(cluster_queue_view({"a": {GPU: "8"}}))
+    assert (STOPS in owner_review.validate(before, after, context, RULES, world).warnings) is stops
