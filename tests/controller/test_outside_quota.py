@@ -310,15 +310,8 @@ def test_each_pod_of_a_group_that_is_let_run_is_charged_to_the_flavor_of_its_nod
     assert audited(world) == {}
 
 
-@pytest.mark.parametrize("is_marked", [True, False])
-def test_the_next_pod_of_one_that_was_in_another_flavor_is_charged_to_that_of_its_node(
-    is_marked: bool,
-) -> None:
-    """Also where the owner does not say any more that it was let run: its pods are as before."""
+def test_the_next_pod_of_one_that_was_in_another_flavor_is_charged_to_that_of_its_node() -> None:
     world = spread_world()
-    if not is_marked:
-        change = patches.merge({"metadata": {"annotations": {names.OUTSIDE_QUOTA: None}}})
-        world.store.patch(resources.JOBS, "train", change, "ml")
     world.store.delete(resources.PODS, "train-1", "ml")
     world.pass_time(90)
     assert usage_by_flavor(world) == {"first": 2, "second": 1}
