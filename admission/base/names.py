@@ -61,15 +61,14 @@ class OwnerCharge(NamedTuple):
 
 
 class KeptCharge(NamedTuple):
-    """Identity of what is kept for a Workload, with the name of that.
+    """Identity of the charge of quota that a Workload held, with the name of that.
 
-    Quota that it held is kept until it is known whether its pods were started, or for a
-    replacement of its pod; room on nodes for pods that lost theirs.
+    It is kept until it is known whether its pods were started, or for a replacement of its pod.
     """
 
     namespace: str
     name: str
-    kind: Literal["start", "replacement", "room"]
+    kind: Literal["start", "replacement"]
 
     def title(self) -> str:
         """Return what is charged, to be read beside its namespace."""

@@ -16,7 +16,7 @@ from admission.scheduling import cycle, quota
 from admission.scheduling.decisions import Evict
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import PreemptionPolicy, Workload
-from admission.scheduling.places.model import Place, Want
+from admission.scheduling.places.model import Want
 from admission.scheduling.places.search import StepBudget
 from admission.scheduling.preemption import targets
 from admission.scheduling.preemption.candidates import Need, Preemptor, Target
@@ -82,14 +82,11 @@ class MadeRoom:
     Attributes:
         claimed: the victims, also those that are leaving already.
         evictions: of those that are not told yet.
-        kept: displaced workloads that have room once these, and pods that are being deleted, are
-            gone: their pods without a place, and where they have it.
         failed: displaced workloads with the error that ended the search for each.
     """
 
     claimed: tuple[Target, ...] = ()
     evictions: tuple[Evict, ...] = ()
-    kept: tuple[tuple[ChargeKey, tuple[Want, ...], tuple[Place, ...]], ...] = ()
     failed: tuple[tuple[WorkloadKey, Exception], ...] = ()
 
 
@@ -157,7 +154,6 @@ def make_room(snapshot: Snapshot, displaced: Iterable[DisplacedWorkload]) -> Mad
     """
     claimed: list[Target] = []
     evictions: list[Evict] = []
-    kept: list[tuple[ChargeKey, tuple[Want, ...], tuple[Place, ...]]] = []
     failed: list[tuple[WorkloadKey, Exception]] = []
     in_vain: set[tuple[object, ...]] = set()
     for entry in displaced:
@@ -167,31 +163,15 @@ def make_room(snapshot: Snapshot, displaced: Iterable[DisplacedWorkload]) -> Mad
         try:
             with snapshot.without(target.workload for target in claimed):
                 victims = _victims_of(snapshot, entry)
-                places = None if victims is None else _places_of(snapshot, entry, victims)
         except Exception as error:  # noqa: BLE001  # one odd Workload must not stop all others
             failed.append((entry.workload.workload_key, error))
             continue
         if victims is None:
             in_vain.add(asks)
-            continue
-        claimed += victims
-        evictions += cycle.evictions(snapshot, entry.workload, entry.queue, victims)
-        if places:
-            kept.append((entry.workload.key, entry.wants, places))
-    return MadeRoom(tuple(claimed), tuple(evictions), tuple(kept), tuple(failed))
-
-
-def _places_of(
-    snapshot: Snapshot, entry: DisplacedWorkload, victims: Iterable[Target]
-) -> tuple[Place, ...] | None:
-    """Return where the pods of one workload are to be once its victims are gone."""
-    places = snapshot.places
-    with (
-        snapshot.without(target.workload for target in victims),
-        places.ledger.placing_anew(entry.holder.key),
-        places.sharing(StepBudget()),
-    ):
-        return places.find(entry.wants)
+        elif victims:
+            claimed += victims
+            evictions += cycle.evictions(snapshot, entry.workload, entry.queue, victims)
+    return MadeRoom(tuple(claimed), tuple(evictions), tuple(failed))
 
 
 def _victims_of(snapshot: Snapshot, entry: DisplacedWorkload) -> tuple[Target, ...] | None:

@@ -956,9 +956,7 @@ class SchedulerState:
         self._displaced.note(key for key in ledger.take_lacking() if self._may_preempt(key))
         if self._displaced.again_us is not None and self._displaced.again_us <= now_us:
             self._displaced.again_us = None
-            due = tuple(key for key in ledger.lacking() if self._may_preempt(key))
-            self._displaced.note(due)
-            ledger.end_kept_rooms(but=due)
+            self._displaced.note(key for key in ledger.lacking() if self._may_preempt(key))
 
     def _may_preempt(self, key: ChargeKey) -> bool:
         workload, holder = self._workloads.get(key), self._ledger.get(key)
@@ -984,10 +982,6 @@ class SchedulerState:
             else:
                 workloads += [] if entry is None else [entry]
         room = displaced.make_room(self._snapshot(now_us), workloads)
-        if not is_any_left:
-            ledger.end_kept_rooms()
-        for key, wants, places in room.kept:
-            ledger.keep_room(key, wants, places)
         for eviction in room.evictions:
             self._preemption_history.note(eviction.preemptor, eviction.workload)
         return replace(

@@ -5,13 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.base.names import (
-    ClusterQueueName,
-    LocalQueueKey,
-    PodCharge,
-    PodSetName,
-    WorkloadKey,
-)
+from admission.base.names import ClusterQueueName, LocalQueueKey, PodSetName, WorkloadKey
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult
 from admission.scheduling.displaced import AGAIN_US
@@ -56,11 +50,9 @@ def fleet(*nodes: str, gpus: int = 1, reclaim: Any = ANY, **fields: Any) -> Clus
     return made
 
 
-def add_queue(
-    made: Cluster, name: str, nominal: int = 0, *, cohort: str = "all", **fields: Any
-) -> None:
+def add_queue(made: Cluster, name: str, nominal: int = 0, **fields: Any) -> None:
     groups = [group({"a": {GPU: (nominal,)}})]
-    queue = cluster_queue(name, cohort=cohort, groups=groups, **fields)
+    queue = cluster_queue(name, cohort="all", groups=groups, **fields)
     made.world.state.set_cluster_queue(queue, NOW_US)
     key = LocalQueueKey("default", name)
     made.world.state.set_local_queue(
@@ -400,126 +392,6 @@ def test_the_room_of_a_victim_whose_pod_ends_counts_once():
     assert evicted(made.cycle()) == ["borrows-1"]
 
 
-STATES = ("told to leave", "its pod ends", "its pod is charged alone")
-
-
-def half_free(state: str = STATES[0], **fields: Any) -> tuple[Cluster, str]:
-    """``own`` has lost its node of four GPUs; on the other one half is free, and half leaves.
-
-    ``small`` waits for two GPUs, with quota that nobody else can use.
-    """
-    made = fleet("n1", "n2", gpus=4, **fields)
-    add_queue(made, "apart", 2, cohort="")
-    run(made, "own", gpus=4)
-    run(made, "leaves", gpus=2, queue="borrower")
-    told_to_leave(made, "leaves")
-    uid = "leaves-main-" + hosts_of(made, "leaves")[0] + "-0"
-    if state != "told to leave":
-        ending(made, "leaves")
-    if state == "its pod is charged alone":
-        workload: Any = made.world.state.workload(WorkloadKey("default", "leaves"))
-        made.world.finish("leaves")
-        charged = replace(workload, key=PodCharge("default", "leaves"))
-        made.world.state.set_workload(charged, NOW_US)
-    lose(made, *hosts_of(made, "own"))
-    made.world.add(asking("small", 2, queue="apart"))
-    return made, uid
-
-
-def gone(made: Cluster, uid: str) -> None:
-    """A pod has ended, and its workload has given its quota back."""
-    made.places.drop_pod(uid)
-    made.world.finish("leaves")
-    made.world.state.drop_workload(PodCharge("default", "leaves"), NOW_US)
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_the_room_of_what_leaves_is_kept_for_it_with_what_is_free_beside(state: str):
-    made, uid = half_free(state)
-    for wait in (0, 0, AGAIN_US // SECOND_US, 0):
-        made.world.clock += wait
-        assert admitted(made.cycle()) == []
-
-    gone(made, uid)
-    assert admitted(made.cycle()) == []
-    (place,) = made.places.ledger.places(WorkloadKey("default", "own"))
-    assert made.places.ledger.free(place.node)[GPU] == 0, "nothing is counted twice"
-
-
-def test_what_is_kept_for_it_is_given_up_when_it_gets_a_place_elsewhere():
-    made, _ = half_free()
-    assert admitted(made.cycle()) == []
-    made.places.set_node(node("n3", 4))
-    assert admitted(made.cycle()) == ["small"]
-
-
-@pytest.mark.parametrize("how", ["it is told to leave", "it ends", "it is on a node"])
-def test_what_is_kept_for_it_is_given_up_when_it_lacks_no_place_any_more(how: str):
-    made, _ = half_free()
-    assert admitted(made.cycle()) == []
-    match how:
-        case "it is told to leave":
-            told_to_leave(made, "own")
-        case "it ends":
-            made.finish("own")
-        case _:
-            made.pod("own-again", "elsewhere", {GPU: 4}, "own")
-    assert admitted(made.cycle()) == ["small"]
-
-
-def test_what_is_kept_for_it_is_given_up_when_it_may_preempt_nobody_any_more():
-    made, _ = half_free()
-    assert admitted(made.cycle()) == []
-    spec = made.world.state.forest.queues[ClusterQueueName("q")].spec
-    policies = replace(spec.preemption, reclaim_within_cohort=NEVER)
-    made.world.state.set_cluster_queue(replace(spec, preemption=policies), NOW_US)
-    made.world.clock += AGAIN_US // SECOND_US
-    assert admitted(made.cycle()) == ["small"]
-
-
-def test_what_is_kept_for_it_is_given_up_when_nobody_is_left_who_may_preempt():
-    made, _ = half_free()
-    made.finish("small")
-    add_queue(made, "q", 12, reclaim=ANY)
-    made.pod("foreign", "n3", {GPU: 1})
-    made.places.set_node(node("n3", 4))
-    run(made, "other", gpus=3)
-    made.world.add(asking("small", 2, queue="apart"))
-    assert admitted(made.cycle()) == []
-    workload: Any = made.world.state.workload(WorkloadKey("default", "own"))
-    made.world.add(replace(workload, never_preempts=True))
-    lose(made, *hosts_of(made, "other"))
-    assert has_work(made)
-    made.finish("other")
-    assert admitted(made.cycle()) == []
-    assert admitted(made.cycle()) == ["small"], "it is tried again as there is room"
-
-
-@pytest.mark.parametrize("takes", ["a kept place", "another place"])
-def test_no_more_is_kept_for_it_than_it_lacks(takes: str):
-    made = fleet("n1", "n2", "n3", "n4", gpus=2)
-    run(made, "own", gpus=2, count=2)
-    hosts = hosts_of(made, "own")
-    for index in range(2):
-        run(made, f"borrows-{index}", gpus=2, queue="borrower")
-    for host in hosts:
-        lose(made, host)
-    assert len(evicted(made.cycle())) == 2
-    ledger = made.places.ledger
-    nodes = sorted(ledger.nodes)
-    assert [ledger.free(name)[GPU] for name in nodes] == [-2, -2], "both are kept"
-
-    if takes == "a kept place":
-        made.finish(
-            *(f"borrows-{n}" for n in (0, 1) if hosts_of(made, f"borrows-{n}") == nodes[1:])
-        )
-        made.pod("own-again", nodes[1], {GPU: 2}, "own")
-        assert [ledger.free(name)[GPU] for name in nodes] == [-2, 0]
-    else:
-        made.pod("own-again", "elsewhere", {GPU: 2}, "own")
-        assert sorted(ledger.free(name)[GPU] for name in nodes) == [-2, 0]
-
-
 def test_a_pod_of_low_priority_that_ends_counts_once_where_the_scheduler_preempts():
     made = fleet("n1", gpus=4)
     made.pod("ends", "n1", {GPU: 2}, is_ending=True)
@@ -602,7 +474,6 @@ def test_an_error_about_one_ends_the_search_for_it_alone(monkeypatch: Any):
 
     assert [(key.name, str(error)) for key, error in result.failed] == [("odd", "odd")]
     assert {eviction.preemptor.name for eviction in result.evicted} == {"own"}
-    ledger.end_kept_rooms()
     assert {name: dict(ledger.free(name)) for name in ledger.nodes} == free
 
 

@@ -6,13 +6,13 @@ Where the scheduler binds a pod elsewhere, one promise ends with it. A pod that 
 counts on its node, and its workload is promised a place for the pod that follows it.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.base.causes import NoPlace
-from admission.base.names import ChargeKey, KeptCharge, PodSetName
+from admission.base.names import ChargeKey, PodSetName
 from admission.base.selectors import Labels
 from admission.base.tables import Index, Table, Tally
 from admission.scheduling.places import predicate
@@ -293,22 +293,6 @@ class NodeLedger:
         for place in places:
             self._put(key, promise, place)
 
-    def keep_room(self, key: ChargeKey, wants: tuple[Want, ...], places: Iterable[Place]) -> None:
-        """Keep places for pods of a workload with quota that lack one, until they get places.
-
-        Nobody else gets the room that leaves for them, nor what is free beside it. They get it as
-        soon as it is free: to `settle` nothing is kept.
-        """
-        if key in self._lacking:
-            self.keep(_room_of(key), wants, places)
-
-    def end_kept_rooms(self, *, but: Container[ChargeKey] = ()) -> None:
-        """Keep no places any more for pods that lack one, but for those of some workloads."""
-        rooms_of = {_room_of(key): key for key in self._lacking.keys} if self._kept else {}
-        for kept in [kept for kept in self._kept if kept in rooms_of]:
-            if rooms_of[kept] not in but:
-                self.release(kept)
-
     def is_kept(self, key: ChargeKey) -> bool:
         """Return whether places are kept for a workload without quota."""
         return key in self._kept
@@ -316,8 +300,8 @@ class NodeLedger:
     def release(self, key: ChargeKey) -> None:
         """End the promises to a workload; its bound pods go on being counted."""
         promise = self._promises.pop(key, None)
+        self._lacking.discard(key)
         self._kept.pop(key, None)
-        self._lack_nothing(key)
         self._coming.pop(key, None)
         if promise is not None:
             self._withdraw(key, promise)
@@ -338,27 +322,7 @@ class NodeLedger:
             self.release(key)
         else:
             promise.is_leaving = True
-            self._lack_nothing(key)
-
-    def _lack_nothing(self, key: ChargeKey) -> None:
-        """Note that no pod of a workload lacks a place; nothing is kept for them then."""
-        self._lacking.discard(key)
-        if self._has_room_kept(key):
-            self.release(_room_of(key))
-
-    def _shrink_room(self, key: ChargeKey, node: str) -> None:
-        """Keep no more places for pods than lack one, first none on the node of the last one."""
-        unplaced, room = self.unplaced(key), self._promises[_room_of(key)]
-        for pod_set, name in sorted(room.places, key=lambda where: (where[1] != node, where)):
-            surplus = room.count(pod_set) - unplaced.get(pod_set, 0)
-            count = min(surplus, room.places[pod_set, name])
-            if count > 0:
-                self._put(_room_of(key), room, Place(pod_set, name, -count))
-
-    def _has_room_kept(self, key: ChargeKey) -> bool:
-        """Return whether places are kept, and counted, for pods of a workload that lack some."""
-        kept = _room_of(key) if self._kept else None
-        return kept in self._kept and kept not in self._supposed.lifted
+            self._lacking.discard(key)
 
     def coming(
         self, nodes: Iterable[str], now_us: int
@@ -399,9 +363,6 @@ class NodeLedger:
                     lambda shape: any(self.takes_now(name, shape) for name in grown)
                 )
                 placed = tuple(self._place_lacking(due))
-            for key in dict.fromkeys(key for key, _ in placed):
-                if self._has_room_kept(key):
-                    self.release(_room_of(key))
             self._end_kept(place.node for _, place in placed)
         self._settled = self.version
 
@@ -500,8 +461,7 @@ class NodeLedger:
             is_later = self._supposed.placing is not None and not self._lacking.precedes(
                 key, self._supposed.placing
             )
-            is_out = key in self._supposed.lifted or self._has_room_kept(key)
-            if not is_out and not is_later:
+            if key not in self._supposed.lifted and not is_later:
                 for place in self._find_places(key, self._promises[key]):
                     yield key, place
 
@@ -685,10 +645,8 @@ class NodeLedger:
             count = sum(self.unplaced(key).values())
             self._lacking.add(key, (want.shape for want in promise.wants), count)
             self._settled = -1
-            if self._has_room_kept(key):
-                self._shrink_room(key, node)
         else:
-            self._lack_nothing(key)
+            self._lacking.discard(key)
 
     def _follow(self, key: ChargeKey, promise: _Promise, want: Want) -> None:
         """Give up places outside of the domain in which pods that must be together are bound."""
@@ -1083,11 +1041,6 @@ def _ended_at(_: str, pod: BoundPod) -> tuple[ChargeKey, tuple[str, str]] | None
 
 def _workload_of(_: str, pod: BoundPod) -> tuple[ChargeKey, ...]:
     return () if pod.workload is None else (pod.workload,)
-
-
-def _room_of(key: ChargeKey) -> KeptCharge:
-    """Return the key under which room is kept for pods of a workload that lack it."""
-    return KeptCharge(key.namespace, key.name, "room")
 
 
 def _ignore(_: ChargeKey) -> None:
