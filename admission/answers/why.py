@@ -36,7 +36,7 @@ from admission.base.conditions import Text, WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
-from admission.objects import other_flavors, queue_status, values, views
+from admission.objects import queue_status, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
@@ -125,7 +125,6 @@ class Answer:
         cluster_queue: where it was admitted, or where it waits; empty if unknown.
         workload: name of its Workload; empty where there is none.
         flavors: assigned flavor by resource.
-        other_flavors: those in which some of its pods run and are charged instead.
         nodes: how many pods are on each node, of a pod or of an owner; sorted.
         place: in the ClusterQueue, from 1; None where it is not known or it does not wait.
         is_about: whether the place was said some time ago, or rounded.
@@ -150,7 +149,6 @@ class Answer:
     cluster_queue: str = ""
     workload: str = ""
     flavors: Mapping[str, str]
-    other_flavors: frozenset[str] = frozenset()
     nodes: Mapping[str, int] = field(default_factory=dict)
     place: int | None = None
     is_about: bool = False
@@ -189,7 +187,7 @@ def _with_borrowed(api: Api, answer: Answer) -> Answer:
     except errors.ApiError:
         return answer
     behind = (queue for queue in listed if queue.spec.cluster_queue == answer.cluster_queue)
-    flavors = {*answer.flavors.values(), *answer.other_flavors} or None
+    flavors = set(answer.flavors.values()) or None
     notes = borrowing.notes(borrowing.of_local_queues(behind), flavors)
     return replace(answer, notes=(*answer.notes, *notes))
 
@@ -797,8 +795,6 @@ def _of_workload(
         lost = sentences.text(reading.of_condition(answer.said.reason, answer.said.message))
         if lost.reason == Code.EVICTED:
             answer = replace(answer, notes=(lost.message.rstrip("."),))
-    if state is State.ADMITTED:
-        answer = _with_other_flavors(answer, _AS_WORKLOAD(workload))
     is_waiting = not admission and state in {State.WAITING, State.EVICTED}
     if in_full and state is not State.FINISHED:
         answer = _with_class_without_effect(api, answer, subject, workload)
@@ -818,23 +814,6 @@ def _of_workload(
         return answer
     step = flavor_labels.next_step(api, _AS_WORKLOAD(workload), _why_without_quota(workload))
     return replace(answer, advice=step or answer.advice)
-
-
-def _with_other_flavors(answer: Answer, view: Workload) -> Answer:
-    """Return the answer about what is admitted with the pods that are in other flavors than it."""
-    reserved = view.status.condition(conditions.QUOTA_RESERVED)
-    since = "" if reserved is None else reserved.last_transition_time or ""
-    parts = other_flavors.read(view.metadata, since)
-    total = sum(pod_set.count for pod_set in view.spec.pod_sets or ())
-    notes = []
-    for part in parts:
-        flavors = " and ".join(sorted(set(part.flavors.values())))
-        gpus = quota_use.gpus_in_words({str(r): n for r, n in part.usage.items()})
-        verb = "is" if part.count == 1 else "are"
-        pods = f"{part.count:,} of its {total:,} pods {verb} on nodes of flavor {flavors}"
-        notes.append(f"{pods}, and charged there: {gpus}")
-    in_flavors = frozenset(name for part in parts for name in part.flavors.values())
-    return replace(answer, other_flavors=in_flavors, notes=(*answer.notes, *notes))
 
 
 def _why_without_quota(workload: Document) -> Text:

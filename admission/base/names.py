@@ -200,7 +200,6 @@ POD_GROUP_TOPOLOGY: Final = "gpu-admission.dev/pod-group-topology"
 POD_GROUP_OBJECT: Final = "gpu-admission.dev/pod-group"  # on a pod: the PodGroup that it names
 BEYOND_POD_GROUP: Final = "gpu-admission.dev/beyond-pod-group"  # one that was not a member
 MADE_FOR_RUNNING: Final = "gpu-admission.dev/made-for-running-pods"  # on a Workload
-IN_OTHER_FLAVORS: Final = "gpu-admission.dev/in-other-flavors"  # on a Workload: which of its pods
 POD_CONTROLLER: Final = "gpu-admission.dev/pod-controller"  # on the Workload of a pod: a UID
 PREEMPTED_BY: Final = "gpu-admission.dev/preempted-by"  # on a Workload, and in its status
 INJECTED: Final = "gpu-admission.dev/injected"  # on a Job: what its admission gave it

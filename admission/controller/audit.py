@@ -5,7 +5,7 @@ no cache, index or sum of the core: it lists Workloads, bound pods, queues and f
 the Workload of a pod by the uid of its owner, not by labels (ADR 0116).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,7 +35,7 @@ from admission.objects import bound_pod, gpu_transformation, pods, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import ResourceGroupSpec
-from admission.objects.workload import PodSetAssignmentStatus, PodTemplate, Workload
+from admission.objects.workload import PodTemplate, Workload
 from admission.owners import integrations
 from admission.owners.integrations import Kinds
 from admission.scheduling import transformation
@@ -141,105 +141,11 @@ def expected(
     for (key, pod_set), held_pods in running.items():
         workload = workloads.get(key, Workload())
         beyond = len(held_pods) - _charged_pods(workload, pod_set, kinds)
-        elsewhere = _on_other_flavors(workload, pod_set, held_pods, listed)
-        if beyond > 0 and elsewhere:
-            result.doubtful.add(key)  # which of them are charged on their own is not told here
-        elif beyond > 0:
+        if beyond > 0:
             _add_pods(result, key, held_pods, beyond, listed, catalogue, rules)
         else:
             _add_beyond(result, workload, pod_set, held_pods, listed, rules)
-            _move(result, workload, pod_set, elsewhere, listed, catalogue, rules)
     return result
-
-
-def _on_other_flavors(
-    workload: Workload, pod_set: str, pods_of_set: Iterable[views.Pod], listed: Listed
-) -> list[views.Pod]:
-    """Return the pods on nodes of other flavors than were given: what was let run may have some.
-
-    A pod that selects a label of a flavor is in it, whatever became of its node.
-    """
-    assigned = _assigned(workload, pod_set)
-    if assigned is None or not workload.metadata.annotation(names.MADE_FOR_RUNNING):
-        return []
-    flavors, groups = assigned.flavors or {}, _groups(workload, listed)
-    group_of = {
-        flavors[resource]: group
-        for group in groups
-        for resource in group.covered_resources
-        if resource in flavors
-    }
-    return [
-        pod
-        for pod in pods_of_set
-        if any(
-            not _is_in(pod, flavor, listed) and _flavor(pod, group, listed) != flavor
-            for flavor, group in group_of.items()
-        )
-    ]
-
-
-def _groups(workload: Workload, listed: Listed) -> Iterable[ResourceGroupSpec]:
-    """Return the resource groups of the ClusterQueue that a Workload is charged to."""
-    admission = workload.status.admission
-    queue = None if admission is None else listed.queues.get(admission.cluster_queue)
-    return () if queue is None else queue.spec.resource_groups or ()
-
-
-def _is_in(pod: views.Pod, flavor: str, listed: Listed) -> bool:
-    """Return whether a pod selects a label of a flavor, or is on a node with all of them."""
-    node, view = listed.nodes.get(pod.spec.node_name), listed.flavors.get(flavor)
-    labels = {} if node is None else node.metadata.labels or {}
-    node_labels = {} if view is None else view.spec.node_labels or {}
-    is_selected = any(key in (pod.spec.node_selector or {}) for key in node_labels)
-    return not labels or is_selected or node_labels.items() <= labels.items()
-
-
-def _move(
-    result: Expected,
-    workload: Workload,
-    pod_set: str,
-    elsewhere: Iterable[views.Pod],
-    listed: Listed,
-    catalogue: Catalogue,
-    rules: TransformationRules,
-) -> None:
-    """Charge pods to the flavors of their nodes, and not to those of their pod set."""
-    admission, assigned = workload.status.admission, _assigned(workload, pod_set)
-    template = _template(workload, pod_set)
-    queue = None if admission is None else listed.queues.get(admission.cluster_queue)
-    if queue is None or assigned is None or template is None:
-        return
-    key, name = _key(workload), ClusterQueueName(queue.metadata.name)
-    amounts, usage = _requests(template, rules), assigned.resource_usage or {}
-    for pod in elsewhere:
-        priced = {
-            resource: each
-            for resource, _, each in _in_flavors(queue, amounts, pod, listed, catalogue)
-        }
-        for group in queue.spec.resource_groups or ():
-            on_node = _flavor(pod, group, listed)
-            for resource in map(ResourceName, group.covered_resources):
-                flavor = (assigned.flavors or {}).get(resource)
-                if flavor is None:
-                    continue
-                total = quantity.to_canonical(resource, str(usage.get(resource, 0)))
-                each = total // max(assigned.count or 0, 1)
-                _add(result, key, name, flavor, resource, -each)
-                _add(result, key, name, on_node, resource, priced.get(resource, each))
-
-
-def _assigned(workload: Workload, pod_set: str) -> PodSetAssignmentStatus | None:
-    """Return what was given to the pods of a pod set."""
-    admission = workload.status.admission
-    every = (admission.pod_set_assignments if admission else None) or ()
-    return next((each for each in every if each.name == pod_set and each.count), None)
-
-
-def _template(workload: Workload, pod_set: str) -> PodTemplate | None:
-    """Return the pod template of a pod set."""
-    every = workload.spec.pod_sets or ()
-    return next((each.template for each in every if each.name == pod_set), None)
 
 
 def _add_reservation(result: Expected, workload: Workload, kinds: Kinds) -> None:
@@ -316,41 +222,23 @@ def _add_pods(
     ):
         result.doubtful.add(key)  # which of them are charged on their own is not told by anybody
         return
-    name, amounts = ClusterQueueName(queue.metadata.name), dict(requests_of_pods[0])
-    for resource, flavor, each in _in_flavors(queue, amounts, held_pods[0], listed, catalogue):
-        _add(result, key, name, flavor, resource, each * beyond)
-
-
-def _in_flavors(
-    queue: ClusterQueue,
-    amounts: dict[ResourceName, int],
-    pod: views.Pod,
-    listed: Listed,
-    catalogue: Catalogue,
-) -> Iterator[tuple[ResourceName, str, int]]:
-    """Yield what a ClusterQueue charges for one pod: resource, flavor and amount.
-
-    Args:
-        queue: the ClusterQueue.
-        amounts: what the pod requests.
-        pod: by whose node the flavors are told.
-        listed: nodes and flavors.
-        catalogue: of GPU products.
-    """
     pricing = gpu_transformation.pricing(queue, listed.flavors, catalogue)
+    amounts = dict(requests_of_pods[0])
     bill = None if pricing is None else pricing.bill(amounts)
     requests = amounts if bill is None else bill.requests
     for group in queue.spec.resource_groups or ():
         covered = [
             ResourceName(r) for r in group.covered_resources if requests.get(ResourceName(r))
         ]
-        flavor = _flavor(pod, group, listed) if covered else ""
+        flavor = _flavor(held_pods[0], group, listed) if covered else ""
         for resource in covered:
             each = requests[resource]
             if bill is not None and bill.quote is not None:
                 in_flavor = bill.quote.by_flavor.get(FlavorName(flavor), {})
                 each = in_flavor.get(resource, each)
-            yield resource, flavor, each
+            _add(
+                result, key, ClusterQueueName(queue.metadata.name), flavor, resource, each * beyond
+            )
 
 
 def _add_beyond(
@@ -365,8 +253,17 @@ def _add_beyond(
 
     More devices are refused by a review, and are not charged.
     """
-    template, assigned = _template(workload, pod_set), _assigned(workload, pod_set)
-    if template is None or assigned is None:
+    admission, pod_sets = workload.status.admission, workload.spec.pod_sets or ()
+    template = next((pod_set_.template for pod_set_ in pod_sets if pod_set_.name == pod_set), None)
+    assigned = next(
+        (
+            assignment
+            for assignment in (admission.pod_set_assignments if admission else None) or ()
+            if assignment.name == pod_set and assignment.count
+        ),
+        None,
+    )
+    if admission is None or template is None or assigned is None:
         return
     covered = dict(_requests(template, rules))
     for resource, total in (assigned.resource_usage or {}).items():

@@ -215,9 +215,7 @@ def priced(workload: model.Workload, prices: GpuTransformation | None) -> model.
     reservation = workload.reservation
     if reservation is not None:
         reservation = replace(
-            reservation,
-            pod_sets=tuple(_held(pod_set, prices) for pod_set in reservation.pod_sets),
-            elsewhere=tuple(_held(part, prices) for part in reservation.elsewhere),
+            reservation, pod_sets=tuple(_held(pod_set, prices) for pod_set in reservation.pod_sets)
         )
     elif all(map(operator.is_, pod_sets, workload.pod_sets)):
         return workload

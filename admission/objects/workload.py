@@ -26,7 +26,6 @@ from admission.objects import (
     conversion,
     limit_range,
     markers,
-    other_flavors,
     past_preemptions,
     pod_needs,
     pods,
@@ -708,7 +707,7 @@ def scheduling_value(
         held=_is_held(view),
         on_hold=_is_on_hold(view.status),
         gates=meta.annotation(names.ADMISSION_GATED_BY),
-        reservation=_reservation(view),
+        reservation=_reservation(status),
         eviction=_eviction(status),
         requeued=requeued is None or requeued.status != "False",
         requeue_at_us=values.microseconds(
@@ -781,7 +780,7 @@ def scheduling_value_of_held(view: Workload, *, stays: bool) -> model.Workload |
         created_us=values.microseconds(meta.creation_timestamp, "metadata.creationTimestamp") or 0,
         active=spec.active is not False,
         finished=status.is_true(conditions.FINISHED),
-        reservation=_reservation(view),
+        reservation=_reservation(status),
         eviction=_eviction(status),
         stays=stays,
         requester=meta.annotation(names.REQUESTER),
@@ -1092,8 +1091,7 @@ def _is_on_hold(status: WorkloadStatus) -> bool:
     )
 
 
-def _reservation(view: Workload) -> model.Reservation | None:
-    status = view.status
+def _reservation(status: WorkloadStatus) -> model.Reservation | None:
     admission = status.admission
     reserved = status.condition(conditions.QUOTA_RESERVED)
     if admission is None or reserved is None or reserved.status != "True":
@@ -1112,7 +1110,6 @@ def _reservation(view: Workload) -> model.Reservation | None:
         admitted_us=values.microseconds(since, "status.conditions[Admitted].lastTransitionTime")
         or 0,
         surges=status.is_true(conditions.USES_SURGE_QUOTA),
-        elsewhere=other_flavors.read(view.metadata, reserved.last_transition_time or ""),
     )
 
 

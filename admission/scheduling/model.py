@@ -495,7 +495,6 @@ class Reservation:
         admitted: whether its pods may run; False while admission checks are open.
         surges: whether it is surge quota.
         admitted_us: since when.
-        elsewhere: pods of `pod_sets` that run in other flavors, and are charged there.
     """
 
     cluster_queue: ClusterQueueName
@@ -504,7 +503,6 @@ class Reservation:
     admitted: bool = True
     surges: bool = False
     admitted_us: int = 0
-    elsewhere: tuple[PodSetAssignment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """A workload that holds quota, reduced to what counting and preemption need."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,8 +78,7 @@ def of(
 
     Usage comes from the reservation, never from the spec: a pod set with reclaimable pods uses
     ``floor(usage / count)`` for each pod that still needs quota. What all its pods need together
-    is used until the last of them gives back its quota. Pods in other flavors than their pod set
-    use these instead.
+    is used until the last of them gives back its quota.
 
     Args:
         workload: the workload as last told.
@@ -90,8 +89,7 @@ def of(
     pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     usage: dict[FlavorResource, int] = {}
     for assigned in reservation.pod_sets:
-        parts = [part for part in reservation.elsewhere if part.name == assigned.name]
-        _add(usage, assigned, pod_sets.get(assigned.name), waived, parts)
+        _add(usage, assigned, pod_sets.get(assigned.name), waived)
     return ReservingWorkload(
         key=workload.key,
         uid=workload.uid,
@@ -117,17 +115,8 @@ def _add(
     assigned: PodSetAssignment,
     pod_set: PodSet | None,
     waived: Container[str],
-    elsewhere: Iterable[PodSetAssignment],
 ) -> None:
     count = assigned.count if pod_set is None else min(pod_set.effective_count, assigned.count)
-    left = count
-    for part in elsewhere:
-        moved = min(part.count, left)
-        left -= moved
-        for resource, flavor in part.flavors.items():
-            used = amount.scale_down(part.usage.get(resource, 0), max(part.count, 1), moved)
-            fr = FlavorResource(flavor, resource)
-            usage[fr] = usage.get(fr, 0) + used
     shared = () if pod_set is None else pod_set.together
     for resource, flavor in assigned.flavors.items():
         used = assigned.usage.get(resource, 0)
@@ -136,8 +125,8 @@ def _add(
             demand.in_flavor(flavor, resource) for demand in shared if demand.key not in waived
         )
         used -= together
-        if left < assigned.count:
-            used = amount.scale_down(used, assigned.count, left)
+        if count < assigned.count:
+            used = amount.scale_down(used, assigned.count, count)
         used += min(charged, together) if count else 0
         fr = FlavorResource(flavor, resource)
         usage[fr] = usage.get(fr, 0) + used

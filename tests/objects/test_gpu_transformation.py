@@ -12,7 +12,7 @@ from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.gpu_transformation import GpuTransformation
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotasSpec, ResourceGroupSpec
-from admission.scheduling import model, podsets, reserving
+from admission.scheduling import model, podsets
 
 CATALOGUE = catalogue.load()
 GPU, MEMORY, SLICES = names.GPU_RESOURCE, names.GPU_MEMORY, names.GPU_SLICES
@@ -103,25 +103,6 @@ def test_equal_queues_have_equal_prices_whatever_was_asked_of_them():
     assert first == second
     assert first != prices(MEMORY, a="A100-40GB")
     assert first != prices(SLICES, a="A100-80GB")
-
-
-def test_pods_in_other_flavors_hold_what_was_not_counted_when_they_were_charged():
-    asked = asking(gpu=1)
-    parts = [
-        model.PodSetAssignment(name="main", count=n, flavors={GPU: flavor}, usage={GPU: n})
-        for n, flavor in ((3, "a"), (1, "b"))
-    ]
-    reservation = model.Reservation(cluster_queue="q", pod_sets=(parts[0],), elsewhere=(parts[1],))
-    many = model.PodSet(name="main", count=3, requests={GPU: 1})
-    charged = model.Workload(
-        key=asked.key, uid="u", queue=asked.queue, pod_sets=(many,), reservation=reservation
-    )
-    priced = gpu_transformation.priced(charged, prices(GPU, MEMORY, a="A100-80GB", b="T4"))
-    usage = reserving.of(priced, priced.reservation).usage
-    assert {pair.flavor: amount for pair, amount in usage.items() if pair.resource == MEMORY} == {
-        "a": 2 * 80 * GIB,
-        "b": 16 * GIB,
-    }
 
 
 @pytest.mark.parametrize("count", [1, 3])

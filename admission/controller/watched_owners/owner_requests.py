@@ -101,7 +101,6 @@ def follow(
                 names.TEMPLATE_DIGEST: digest,
                 names.ADMISSION_GATED_BY: gates_of(owner) or None,
                 names.MADE_FOR_RUNNING: None,
-                names.IN_OTHER_FLAVORS: None,
             }
         },
         "spec": {**dict.fromkeys(absent), **document["spec"]},

@@ -41,7 +41,7 @@ from admission.controller.writing.api_requests import (
 )
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import other_flavors, past_preemptions, views
+from admission.objects import past_preemptions, views
 from admission.objects.workload import Workload
 from admission.owners import injection, lifecycle, prebuilt, slices
 from admission.owners.framework import Document, Grows, Integration, Kind, Owner, Reclaims, View
@@ -343,39 +343,24 @@ class Owners(Generic[View, Document]):
             return self._cannot_start(workload, conflict)
 
     def _about_node(self, owner: Owner, workload: Workload) -> ApiRequest | None:
-        """Return the next write until what runs is charged to the flavors of its nodes.
+        """Return the next write until what was let run is charged to the flavor of its node.
 
-        None where it is, or has no node. A reservation cannot change: where no pod runs in its
-        flavors, it is taken back, and made anew (`Step.CHARGE`). Meanwhile the pods are charged on
-        their own, and the mark keeps the Workload out of the queue, so that nothing else is
-        decided about it. Where some of its pods run in other flavors, the Workload says so.
+        None where it is, or has no node. A reservation cannot change: it is taken back, and made
+        anew (`Step.CHARGE`). Meanwhile the pods are charged on their own, and the mark keeps the
+        Workload out of the queue, so that nothing else is decided about it.
         """
         is_let_run = bool(owner.view.metadata.annotation(names.OUTSIDE_QUOTA))
-        is_marked = bool(workload.metadata.annotation(MADE_FOR_RUNNING))
         is_charged = workload.status.is_true(conditions.ADMITTED)
-        if not (is_let_run or is_marked) or not is_charged or owner.is_held():
+        if not is_let_run or not is_charged or owner.is_held():
             return None
-        if not is_let_run or not self._running.is_charged_elsewhere(workload):
-            return self._about_flavors(workload)
-        if not is_marked:
+        if not self._running.is_charged_elsewhere(workload):
+            return None
+        if not workload.metadata.annotation(MADE_FOR_RUNNING):
             mark = {"metadata": {"annotations": {MADE_FOR_RUNNING: "true"}}}
             return api_requests.patch_workload(workload, WritePurpose.CHARGE_RUNNING, mark)
         text = added_conditions.ON_ANOTHER_FLAVOR
         status = evictions.withdraw(workload, text, self._clock.now())
         return api_requests.set_workload_status(workload, WritePurpose.CLEAR_RESERVATION, status)
-
-    def _about_flavors(self, workload: Workload) -> ApiRequest | None:
-        """Return the write after which a Workload says which pods are in other flavors, or None.
-
-        They are charged to these as soon as it says so.
-        """
-        pods = self._running.in_other_flavors(workload)
-        reserved = workload.status.condition(conditions.QUOTA_RESERVED)
-        since = "" if reserved is None else reserved.last_transition_time or ""
-        if pods == other_flavors.read(workload.metadata, since):
-            return None
-        changes = {"metadata": {"annotations": other_flavors.annotations(since, pods)}}
-        return api_requests.patch_workload(workload, WritePurpose.CHARGE_RUNNING, changes)
 
     def _has_next(self, first: WorkloadKey, key: WorkloadKey) -> bool:
         """Return whether a slice waits to replace the one of a key."""

@@ -8,7 +8,6 @@ the Job run than were admitted because old ones are still ending (ADR 0116).
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -33,13 +32,12 @@ from admission.controller.plans import PlanDraft
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
-from admission.controller.watched_owners import node_flavors, orphans, owner_requests
+from admission.controller.watched_owners import orphans, owner_requests
 from admission.controller.watched_owners.coverage import Coverage
 from admission.controller.watched_owners.disruptions import Disruptions
 from admission.controller.watched_owners.domain_tellings import OwnerTellings
 from admission.controller.watched_owners.elastic_waiters import ElasticWaiters
 from admission.controller.watched_owners.members import Members
-from admission.controller.watched_owners.node_flavors import PodOnNode
 from admission.controller.watched_owners.orphans import Origin
 from admission.controller.watched_owners.releasing import ReleasingPods
 from admission.controller.watched_owners.running_store import RunningPod, RunningPodStore
@@ -66,7 +64,6 @@ from admission.objects.workload import (
 from admission.owners import pod as pod_owner
 from admission.owners import topology_domains
 from admission.scheduling.decisions import Admit
-from admission.scheduling.model import PodSetAssignment
 from admission.scheduling.topology.domains import ToldPods
 
 SELECTOR: Final = f"{names.PODSET_LABEL},{names.MANAGED_LABEL}!={names.MANAGED_VALUE}"
@@ -534,9 +531,6 @@ class RunningPods:
         """Have a Workload looked at of which a pod may have left a node."""
         key = self._workloads.current(tracked.workload)
         keys = tuple(self._ledger.pod_left(key)) if tracked.view.spec.node_name else ()
-        workload = self._workloads.get(key)
-        if workload is not None and workload.metadata.annotation(names.IN_OTHER_FLAVORS):
-            keys = (*keys, key)
         if keys:
             self._look_at(keys)
 
@@ -1053,7 +1047,7 @@ class RunningPods:
         self._ledger.admit_running(workload, queue, labels, running=running)
 
     def is_charged_elsewhere(self, workload: Workload) -> bool:
-        """Return whether a Workload is charged to other flavors than those of all of its nodes.
+        """Return whether a Workload is charged to other flavors than those of its pods' node.
 
         Not where no pod has a node that is seen. What an administrator lets run has no node
         selector of a flavor, and is charged before it has a node.
@@ -1061,45 +1055,32 @@ class RunningPods:
         Args:
             workload: that holds quota.
         """
-        on_nodes = tuple(self._on_nodes(self._running_of(workload)))
-        count = sum(part.count for part in self._elsewhere(workload, on_nodes))
-        return bool(on_nodes) and count == len(on_nodes)
-
-    def in_other_flavors(self, workload: Workload) -> tuple[PodSetAssignment, ...]:
-        """Return the pods that its quota is for and that run in other flavors than it has.
-
-        Args:
-            workload: that holds quota.
-        """
-        covered = (each for each in self._running_of(workload) if not self._is_alone(each))
-        return self._elsewhere(workload, self._on_nodes(covered))
-
-    def _elsewhere(
-        self, workload: Workload, pods: Iterable[PodOnNode]
-    ) -> tuple[PodSetAssignment, ...]:
         admission = workload.status.admission
-        queue = "" if admission is None else admission.cluster_queue
-        charge_on = partial(self._ledger.charge_on_node, workload, queue)
-        return node_flavors.elsewhere(workload, pods, self._configuration.flavors, charge_on)
-
-    def _running_of(self, workload: Workload) -> Iterator[RunningPod]:
-        """Return the pods that run with a Workload, or with one that it replaces."""
-        return self._running(self._workloads.first(workload.key()))
-
-    def _on_nodes(self, pods: Iterable[RunningPod]) -> Iterator[PodOnNode]:
-        """Yield those that have not ended, on nodes that are seen."""
-        now = self._clock.now()
-        for tracked in pods:
-            spec = tracked.view.spec
-            labels = self._inventory.node_labels(spec.node_name) if spec.node_name else {}
-            if labels and not self._has_ended(tracked.view, now):
-                yield PodOnNode(tracked.pod_set, spec.node_selector or {}, labels)
+        labels = self._node_labels_of(workload.key())
+        if admission is None or not labels:
+            return False
+        assigned = admission.pod_set_assignments or ()
+        charged = {name for each in assigned for name in (each.flavors or {}).values()}
+        if all(self._is_of(name, labels) for name in charged):
+            return False
+        admit = self._ledger.charge_on_node(workload, admission.cluster_queue, dict(labels))
+        on_node = () if admit is None else admit.pod_sets
+        return any(
+            dict(each.flavors) != (before.flavors or {})
+            for each, before in zip(on_node, assigned, strict=False)
+        )
 
     def _node_labels_of(self, key: WorkloadKey) -> Mapping[str, str]:
         """Return the labels of the node of a pod that runs; empty where none has one."""
         bound = (each for each in self._running(key) if each.view.spec.node_name)
         first = min(bound, key=_order, default=None)
         return {} if first is None else self._inventory.node_labels(first.view.spec.node_name)
+
+    def _is_of(self, flavor: str, labels: Mapping[str, str]) -> bool:
+        """Return whether a node has the labels of a flavor."""
+        view = self._configuration.flavors.get(flavor)
+        node_labels = {} if view is None else view.spec.node_labels or {}
+        return node_labels.items() <= labels.items()
 
     def _named_queue(self, key: WorkloadKey) -> str:
         """Return the ClusterQueue that running pods of a Workload name; empty for none."""
@@ -1544,9 +1525,6 @@ class RunningPods:
         )
         if not is_over and bound_pod.is_followed(tracked.view.metadata):
             return {}
-        on_nodes = () if workload is None else self._on_nodes((tracked,))
-        for part in () if workload is None else self._elsewhere(workload, on_nodes):
-            return {FlavorResource(part.flavors[r], r): n for r, n in part.usage.items() if n}
         return self._ledger.held_by_pod(current, tracked.pod_set)
 
 
