@@ -944,8 +944,8 @@ STOPS = admission_warnings.stopped_by_update("Job")
         ),
     ],
     ids=[
-        "fewer pods", "more pods, suspended in the same update", "no pods", "it has none", "nothing",
-        "suspended as it is", "it waits", "it is elastic",
+        "fewer pods", "more pods, suspended in the same update", "no pods", "it has none",
+        "nothing", "suspended as it is", "it waits", "it is elastic",
     ],
 )  # fmt: skip
 def test_an_update_that_stops_running_pods_says_so(
