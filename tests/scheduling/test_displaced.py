@@ -379,6 +379,53 @@ def test_a_head_takes_nobody_whose_pod_lingers_on_the_node_that_it_needs():
     assert evicted(made.cycle()) == ["runs"]
 
 
+def linger(made: Cluster, *names: str) -> None:
+    """Workloads were told to leave, and their pods have a long grace period by their own."""
+    for name in names:
+        told_to_leave(made, name)
+        ending(made, name, is_leaving=False, is_lingering=True)
+
+
+@pytest.mark.parametrize("who", ["head", "own"])
+def test_no_other_is_stopped_while_the_pods_of_a_victim_linger(who: str):
+    made = fleet("n1", "n2", "n3", "n4")
+    if who == "own":
+        run(made, "own")
+    for name in ("v1", "v2", "v3"):
+        run(made, name, queue="borrower")
+    if who == "own":
+        lose(made, *hosts_of(made, "own"))
+    else:
+        made.world.add(asking("first", 1))
+        made.cycle()
+        made.world.add(asking("head", 1))
+    stopped = []
+    for _ in range(4):
+        victims = evicted(made.cycle())
+        linger(made, *victims)
+        stopped += victims
+        made.world.clock += AGAIN_US // SECOND_US
+
+    assert len(stopped) == 1
+
+
+def test_what_was_told_to_leave_is_forgotten_with_its_last_pod():
+    made = fleet("n1", "n2")
+    run(made, "own")
+    run(made, "borrows", queue="borrower")
+    lose(made, *hosts_of(made, "own"))
+    assert evicted(made.cycle()) == ["borrows"]
+    told_to_leave(made, "borrows")
+    uid = ending(made, "borrows", is_leaving=False, is_lingering=True)
+    assert made.places.ledger._told_to_leave
+
+    made.places.drop_pod(uid)
+    made.world.finish("borrows")
+    made.cycle()
+
+    assert not made.places.ledger._told_to_leave
+
+
 def test_the_room_of_a_victim_whose_pod_ends_counts_once():
     made = fleet("n1", "n2", gpus=4)
     run(made, "own", gpus=4)

@@ -79,11 +79,6 @@ class _Suppositions:
     is_without_leaving: bool = False
     placing: ChargeKey | None = None
 
-    def is_gone(self, pod: BoundPod) -> bool:
-        """Return whether a pod is supposed to be gone."""
-        is_lifted = pod.workload is not None and pod.workload in self.lifted
-        return (is_lifted and not pod.is_lingering) or (self.is_without_leaving and pod.is_leaving)
-
 
 class _BoundPods(Table[str, BoundPod]):
     """Pods that are on nodes and have not ended, by UID.
@@ -93,7 +88,7 @@ class _BoundPods(Table[str, BoundPod]):
         of_workload_at: how many a Workload has, by pod set, node and whether they end.
         on_node: by node.
         of_priority: by priority.
-        leaving: those that are being deleted and are gone soon.
+        deleted: those that are being deleted.
     """
 
     def __init__(self) -> None:
@@ -102,7 +97,9 @@ class _BoundPods(Table[str, BoundPod]):
         self.of_workload_at: Tally[ChargeKey, tuple[str, str, bool]] = self.tally(_bound_at)
         self.on_node = self.index(lambda _, pod: (pod.node,))
         self.of_priority = self.index(lambda _, pod: (pod.priority,))
-        self.leaving = self.index(lambda _, pod: (True,) if pod.is_leaving else ())
+        self.deleted = self.index(
+            lambda _, pod: (True,) if pod.is_leaving or pod.is_lingering else ()
+        )
 
 
 class _SucceededPods(Table[str, BoundPod]):
@@ -140,6 +137,8 @@ class NodeLedger:
         self._promises: dict[ChargeKey, _Promise] = {}
         self._kept: dict[ChargeKey, None] = {}
         """Workloads without quota for which places are kept."""
+        self._told_to_leave: set[ChargeKey] = set()
+        """Workloads that were told to leave, of which pods are on nodes, or on their way there."""
         self._coming: dict[ChargeKey, int] = {}
         """Until when pods of a workload that have no node are taken to be on their way to one."""
         self._promised_on: dict[str, dict[ChargeKey, None]] = {}
@@ -242,7 +241,14 @@ class NodeLedger:
             return False
         self._use(pod.node, pod.requests, -1, is_held=pod.workload is not None)
         self._fit_to_bound(pod.workload, pod.node)
+        if pod.workload is not None and pod.workload not in self._promises:
+            self._forget_told(pod.workload)
         return True
+
+    def _forget_told(self, key: ChargeKey) -> None:
+        """Forget that a workload was told to leave, once none of its pods is on a node."""
+        if not self._pods.of_workload.keys(key):
+            self._told_to_leave.discard(key)
 
     # ------------------------------------------------------------------------------- promising
 
@@ -258,6 +264,7 @@ class NodeLedger:
         """
         if key in self._kept:
             self.release(key)
+        self._told_to_leave.discard(key)
         promise = self._promises.get(key)
         near = {want.pod_set for want in wants if want.request is not None}
         places_held = tuple(places)
@@ -305,6 +312,7 @@ class NodeLedger:
         self._coming.pop(key, None)
         if promise is not None:
             self._withdraw(key, promise)
+        self._forget_told(key)
 
     def expect(self, key: ChargeKey, until_us: int) -> None:
         """Take pods of a workload that have no node to be on their way to one until a time."""
@@ -318,6 +326,7 @@ class NodeLedger:
         those that end.
         """
         promise = self._promises.get(key)
+        self._told_to_leave.add(key)
         if promise is None or self._coming.get(key, now_us) <= now_us:
             self.release(key)
         else:
@@ -403,13 +412,9 @@ class NodeLedger:
         Nothing has to be done for their room. It is told whether there are any.
         """
         if self._supposed.is_without_leaving:
-            yield True in self._pods.leaving
+            yield any(self._leaving())
             return
-        leaving = [
-            pod
-            for pod in map(self._pods.__getitem__, self._pods.leaving.keys(True))
-            if not self._supposed.is_gone(pod)
-        ]
+        leaving = [pod for pod in self._leaving() if not self._is_gone(pod)]
         self._supposed.is_without_leaving = True
         self._suppose_left(leaving, -1)
         try:
@@ -417,6 +422,26 @@ class NodeLedger:
         finally:
             self._suppose_left(leaving, 1)
             self._supposed.is_without_leaving = False
+
+    def _leaving(self) -> Iterator[BoundPod]:
+        """Yield the pods that leave their nodes."""
+        return filter(self._leaves, map(self._pods.__getitem__, self._pods.deleted.keys(True)))
+
+    def _leaves(self, pod: BoundPod) -> bool:
+        """Return whether a pod leaves its node.
+
+        One with a long grace period does where its workload was told to leave: who waits for it
+        chose it, and would take others in vain.
+        """
+        return pod.is_leaving or (pod.is_lingering and pod.workload in self._told_to_leave)
+
+    def _is_gone(self, pod: BoundPod) -> bool:
+        """Return whether a pod is supposed to be gone; an eviction frees none that lingers."""
+        is_leaving = self._leaves(pod)
+        if is_leaving and self._supposed.is_without_leaving:
+            return True
+        is_lifted = pod.workload is not None and pod.workload in self._supposed.lifted
+        return is_lifted and (is_leaving or not pod.is_lingering)
 
     def _suppose_left(self, pods: Iterable[BoundPod], sign: int) -> None:
         with self._supposing():
@@ -474,7 +499,7 @@ class NodeLedger:
             for key in [key_ for key_ in self._promised_on.get(name, ()) if key_ in self._kept]:
                 room = dict(self.free(name))
                 for pod in self._pods_on(name):
-                    for resource in pod.requests.keys() & room.keys() if pod.is_leaving else ():
+                    for resource in pod.requests.keys() & room.keys() if self._leaves(pod) else ():
                         room[resource] += pod.requests[resource]
                 if any(amount < 0 for amount in room.values()):
                     self.release(key)
@@ -782,7 +807,8 @@ class NodeLedger:
     def lift(self, key: ChargeKey) -> None:
         """Suppose that a workload is gone with its pods, until `put_back`.
 
-        Pods that are being deleted with a long grace period stay, as an eviction changes nothing.
+        Pods that are being deleted with a long grace period stay, unless they leave already: the
+        eviction of their workload changes nothing.
         A pod that is charged by itself is one of its Workload here, so the end of that charge
         frees nothing. It is nobody's victim before it is being deleted, and where victims are
         sought it is gone from its node then (`without_leaving`).
@@ -796,11 +822,13 @@ class NodeLedger:
     def _suppose(self, key: ChargeKey, sign: int) -> None:
         pods = [self._pods[uid] for uid in self._pods.of_workload.keys(key)]
         self._supposed.lifted.pop(key, None)
-        staying = [pod for pod in pods if not pod.is_lingering and not self._supposed.is_gone(pod)]
-        if sign < 0:
-            self._supposed.lifted[key] = None
+        before = [pod for pod in pods if not self._is_gone(pod)]
+        self._supposed.lifted[key] = None
+        moved = [pod for pod in before if self._is_gone(pod)]
+        if sign > 0:
+            del self._supposed.lifted[key]
         with self._supposing():
-            for pod in staying:
+            for pod in moved:
                 self._use(pod.node, pod.requests, sign, is_held=True)
             promise = self._promises.get(key)
             if promise is None:
@@ -993,7 +1021,7 @@ class NodeLedger:
         """Yield the pods on a node but those that are supposed to be gone."""
         for uid in self._pods.on_node.keys(name):
             pod = self._pods[uid]
-            if not self._supposed.is_gone(pod):
+            if not self._is_gone(pod):
                 yield pod
 
     def held_by_pods(self) -> dict[str, dict[str, int]]:

@@ -98,7 +98,7 @@ class BoundPod:
         pod_set: its pod set there.
         priority: pods with a higher one may preempt it by the scheduler.
         is_leaving: it is being deleted, and is gone from its node soon.
-        is_lingering: it is being deleted with a long grace period. Nothing makes it go sooner.
+        is_lingering: it is being deleted with a long grace period, which nothing makes shorter.
         is_ending: it is being deleted, and its workload needs a place for the pod that follows it.
     """
 
