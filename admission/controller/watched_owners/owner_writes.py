@@ -135,8 +135,14 @@ class Owners(Generic[View, Document]):
         self._deleted: dict[WorkloadKey, str] = {}
         self.index = self._make_index(context.look_at)
         self.informers: Mapping[Resource, Informer[Any]] = {
-            resource: Informer(resource.kind, self.on_update, self.on_delete)
+            resource: Informer(
+                resource.kind, self.on_update, self.on_delete, stored=self._stored()
+            )
         }
+
+    def _stored(self) -> Mapping[Any, views.Object]:
+        """Return what was taken; nothing where the informer remembers that itself."""
+        return {}
 
     def _make_index(
         self, look_at: Callable[[Iterable[WorkloadKey]], None]

@@ -17,7 +17,6 @@ from admission.base.names import WorkloadKey
 from admission.controller import awaited
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.node_inventory import NodeInventory
-from admission.controller.seeing.informers import Informer
 from admission.controller.seeing.object_cache import NamedObjects, version
 from admission.controller.watched_owners import orphans, owner_requests, pods_in_doubt
 from admission.controller.watched_owners.held import HeldOwners
@@ -80,19 +79,13 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         """
         self.predecessors = Predecessors(context.clock, self._is_leaving)
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
+        self.groups = groups
         super().__init__(integration, context)
         self._held = held_kinds
         self._applications = next(
             (owners for owners in held_kinds if isinstance(owners, SparkApplications)), None
         )
         self._endings = endings
-        self.groups = groups
-        stored = NamedObjects(self.index.named(), groups.members.named())
-        self.informers = {
-            self.resource: Informer(
-                self.resource.kind, self.on_update, self.on_delete, stored=stored
-            )
-        }
         groups.on_pod_delete = partial(self.on_delete, for_good=True)
         self._inventory = inventory
         self._claims = claims
@@ -253,6 +246,10 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         """Return the name of the Deployment whose pod has a Workload; empty for none."""
         pod = self.index.get(key)
         return "" if pod is None else deployment.of_pod(pod)
+
+    @override
+    def _stored(self) -> NamedObjects:
+        return NamedObjects(self.index.named(), self.groups.members.named())
 
     # ------------------------------------------------------------------- pods being deleted
 
