@@ -671,6 +671,16 @@ class Assigner:
                     grade.chance <= Chance.NO_CANDIDATES or self._has_room_alone(flavor, group)
                 ):
                     scan.note_conflict(chosen.flavors, self._snapshot.places.why(wants))
+                if (
+                    grade.chance == Chance.NO_FIT
+                    and of_quota.chance == Chance.FIT
+                    and policy.when_can_preempt != SearchPolicy.TRY_NEXT
+                    and self._has_room_soon(wants)
+                ):
+                    # Others were stopped for it here, and their quota is free before their pods
+                    # have left. In another flavor it would have stopped them for nothing.
+                    scan.stopped = -1
+                    break
             rank = grade
             if wants and on_nodes is _Nodes.KIND and not self._snapshot.places.fits(wants):
                 rank = Grade(min(grade.chance, Chance.PREEMPT), grade.borrow)
@@ -693,6 +703,11 @@ class Assigner:
     def _has_room_alone(self, flavor: FlavorName, group: tuple[Demand, ...]) -> bool:
         """Return whether nodes of a flavor have room where no other flavor selects nodes, too."""
         return self._snapshot.places.fits(self._wants_in({flavor}, group))
+
+    def _has_room_soon(self, wants: tuple[Want, ...]) -> bool:
+        """Return whether nodes have room once the pods that leave them are gone."""
+        with self._snapshot.places.ledger.without_leaving() as is_any_leaving:
+            return is_any_leaving and self._snapshot.places.fits(wants)
 
     def _wants(
         self, flavor: FlavorName, group: tuple[Demand, ...], chosen: _Choosing

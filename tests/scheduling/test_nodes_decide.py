@@ -1343,3 +1343,30 @@ def test_an_error_while_victims_are_sought_leaves_what_is_free_as_it_was(monkeyp
 
     assert [key.name for key, _ in result.failed] == ["reclaims"]
     assert {name: dict(made.places.ledger.free(name)) for name in ("n1", "n2")} == free
+
+
+def test_who_took_victims_in_a_flavor_waits_there_until_their_pods_have_left():
+    """Their quota is free as they end one by one, and the room of one node is not yet."""
+    made = cluster(
+        node("n1", 4),
+        node("n2", 4, "b"),
+        quota={"a": 4, "b": 4},
+        within=LOWER,
+        scan=("MayStopSearch", "MayStopSearch"),
+    )
+    made.world.add(asking("lower", 1, 4, selector={"flavor": "a"}))
+    assert admitted(made.cycle()) == ["lower"]
+    made.world.add(asking("high", 4, priority=9))
+    assert list(evicted(made.cycle())) == ["lower"]
+    made.world.finish("lower")
+    for uid, pod in tuple(made.places.ledger._pods.by_key.items()):
+        made.places.set_pod(uid, replace(pod, is_leaving=True))
+
+    assert admitted(made.cycle()) == []
+
+    for uid in tuple(made.places.ledger._pods):
+        made.places.drop_pod(uid)
+    result = made.cycle()
+    assert admitted(result) == ["high"]
+    (entry,) = result.admitted
+    assert {place.node for place in entry.places} == {"n1"}
