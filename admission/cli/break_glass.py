@@ -99,7 +99,8 @@ def on(
     with _connected(target, config_file) as (api, settings):
         if is_dry_run:
             gates, would_run = _planned(api, settings, new_only=new_only)
-            show([*map(_taken_away, gates), *map(_started, would_run)], form)
+            changes = [*map(_taken_away, gates), *map(_started, would_run)]
+            show(changes, form, is_dry_run=True)
             click.echo(
                 f"dry run: nothing was changed. {_plan(gates, would_run)}; to do it, leave "
                 "--dry-run out",
@@ -225,7 +226,7 @@ def release(
         if not is_namespace:
             releaser.require(chosen)
         changes = [*releaser.owners(chosen), *releaser.pods(chosen)]
-    show(changes, form)
+    show(changes, form, is_dry_run=is_dry_run)
     if not changes:
         click.echo(f"nothing was let run: {kind} {name} does not wait for quota", err=True)
     elif is_dry_run:

@@ -327,7 +327,7 @@ def _try_install(api: Api, plan: installation.InstallPlan, settings: Settings, f
 
 def _show_tried(changes: Iterable[Applied], form: str) -> None:
     """Show what would change, object by object; what would stay is only counted."""
-    show(changes, form, only_changes=True)
+    show(changes, form, is_dry_run=True)
     click.echo("dry run: nothing was changed; to do it, leave --dry-run out", err=True)
 
 
@@ -501,7 +501,7 @@ def tell_outside(settings: Settings, configured: Settings) -> None:
 
 
 def show(
-    changes: Iterable[Applied], form: str, *, by_kind: bool = False, only_changes: bool = False
+    changes: Iterable[Applied], form: str, *, by_kind: bool = False, is_dry_run: bool = False
 ) -> None:
     """Show each change as it happens, then the sum; as JSON all at once.
 
@@ -510,7 +510,7 @@ def show(
         form: ``text`` or ``json``.
         by_kind: show the same effect on several objects of a kind, one after the other, in a line,
             except for what was there and was changed.
-        only_changes: only count what stays as it is.
+        is_dry_run: say so with each, and only count what would stay as it is.
     """
     if form == "json":
         output.print_json([asdict(change) | {"effect": change.effect.value} for change in changes])
@@ -520,24 +520,25 @@ def show(
     try:
         for change in changes:
             counts[change.effect] += 1
-            if only_changes and change.effect in {Effect.UNCHANGED, Effect.ABSENT}:
+            if is_dry_run and change.effect in {Effect.UNCHANGED, Effect.ABSENT}:
                 continue
             if not by_kind or change.effect is Effect.CONFIGURED:
-                _show_alike(alike)
-                _show_alike([change])
+                _show_alike(alike, is_dry_run=is_dry_run)
+                _show_alike([change], is_dry_run=is_dry_run)
                 alike = []
                 continue
             if alike and (alike[0].kind, alike[0].effect) != (change.kind, change.effect):
-                _show_alike(alike)
+                _show_alike(alike, is_dry_run=is_dry_run)
                 alike = []
             alike.append(change)
     finally:
-        _show_alike(alike)
+        _show_alike(alike, is_dry_run=is_dry_run)
     total = ", ".join(f"{counts[effect]} {effect.value}" for effect in Effect if counts[effect])
-    output.console().print(f"done: {total or 'nothing to change'}")
+    head = "would be done" if is_dry_run else "done"
+    output.console().print(f"{head}: {total or 'nothing to change'}")
 
 
-def _show_alike(alike: Sequence[Applied]) -> None:
+def _show_alike(alike: Sequence[Applied], *, is_dry_run: bool) -> None:
     """Show the effect on objects of one kind in a line; nothing for none."""
     if not alike:
         return
@@ -547,4 +548,5 @@ def _show_alike(alike: Sequence[Applied]) -> None:
         f"{first.kind}/{first.name}{where}" if len(alike) == 1 else f"{first.kind} ({len(alike)})"
     )
     output.console().print(f"{subject} ", end="")
-    output.console().print(first.effect.value, style=_MARKS[first.effect])
+    output.console().print(first.effect.value, style=_MARKS[first.effect], end="")
+    output.console().print(" (dry run)" if is_dry_run else "")

@@ -59,7 +59,7 @@ def test_a_dry_run_of_an_installation_creates_no_object_and_no_certificate(
     assert f"the certificate in {certificates} would be created" in tried.stderr
     assert "dry run: nothing was changed" in tried.stderr
     assert "next:" not in tried.stdout
-    assert f"Namespace/{Settings().namespace} created" in tried.stdout.splitlines()
+    assert f"Namespace/{Settings().namespace} created (dry run)" in tried.stdout.splitlines()
     told = effects(run(kubeconfig, "install", "--dry-run", "-o", "json"))
     assert everything(store) == before
     assert set(told.values()) == {"created"}
@@ -77,9 +77,10 @@ def test_a_dry_run_of_a_removal_counts_what_is_not_there_and_starts_nothing(
     tried = run(kubeconfig, "uninstall", "--dry-run", "--release-pods", "--keep-crds")
     assert everything(store) == before
     lines = tried.stdout.splitlines()
-    assert "Job/train -n ml configured" in lines
-    assert "Pod/waits -n ml configured" in lines
-    assert not any(line.endswith((" absent", " unchanged")) for line in lines[:-1])
+    assert "Job/train -n ml configured (dry run)" in lines
+    assert "Pod/waits -n ml configured (dry run)" in lines
+    assert all(line.endswith(" (dry run)") for line in lines[:-1])
+    assert not any(" absent" in line or " unchanged" in line for line in lines[:-1])
     assert " absent" in lines[-1]
 
 

@@ -50,3 +50,11 @@ def test_few_changes_are_shown_one_by_one(capsys: pytest.CaptureFixture[str]) ->
         "ClusterRole/role-0 created",
         "ClusterRole/role-1 created",
     ]
+
+
+def test_each_line_of_a_dry_run_says_that_it_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    install.show(CHANGES[-2:], "text", is_dry_run=True)
+    assert capsys.readouterr().out.splitlines() == [
+        "Deployment/controller -n gpu-admission-system created (dry run)",
+        "would be done: 1 created, 1 unchanged",
+    ]
