@@ -61,7 +61,7 @@ class BoundStatus(View, frozen=True, kw_only=True):
 class BoundMetadata(views.ObjectMeta, frozen=True, kw_only=True):
     """What every object has, and how long a pod may run after its deletion."""
 
-    deletion_grace_period_seconds: int = 0
+    deletion_grace_period_seconds: int | None = None
 
 
 class BoundPodDocument(Object, frozen=True, kw_only=True):
@@ -95,7 +95,8 @@ def _bound(pod: BoundPodDocument, requests: Mapping[str, int]) -> BoundPod:
     name = metadata.annotation(names.WORKLOAD_ANNOTATION)
     is_deleted = metadata.deletion_timestamp is not None
     # Whoever may delete a pod chooses its grace period. Others would wait a day for its room.
-    is_lingering = is_deleted and metadata.deletion_grace_period_seconds > LONGEST_GRACE_SECONDS
+    grace_seconds = metadata.deletion_grace_period_seconds or 0
+    is_lingering = is_deleted and grace_seconds > LONGEST_GRACE_SECONDS
     return BoundPod(
         node=pod.spec.node_name,
         requests=requests,

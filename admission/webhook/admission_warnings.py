@@ -51,12 +51,14 @@ class CreatedPods:
         written: as the user wrote it.
         name: of the pod set; empty where there is only one.
         count: how many of them must be admitted together.
+        charged: how many of these have quota already.
     """
 
     pod: ReviewedPod
     written: ReviewedPod
     name: str = ""
     count: int = 1
+    charged: int = 0
 
     @property
     def who(self) -> str:
@@ -136,7 +138,7 @@ def asked_anew(
     """
     queue, about = about_queue(placement, context, lister)
     if queue is None or about:
-        return ()  # `relabelled` says so
+        return tuple(about)
     local_queue = lister.local_queue(context.namespace, placement.queue)
     return tuple(_forecast(metadata, parts, queue, local_queue, lister, is_told=False))
 
@@ -652,7 +654,8 @@ def _behind(
     A hint: others may go before them or come after, and the status may be a moment old.
     """
     demands = [
-        (part.pod, {r: part.count * v for r, v in _wanted(part.pod).items()}) for part in parts
+        (part.pod, {r: (part.count - part.charged) * v for r, v in _wanted(part.pod).items()})
+        for part in parts
     ]
     waiting, name = queue.status.pending_workloads or 0, queue.metadata.name
     has_room = _has_room(demands, queue, lister, lister.free)

@@ -234,9 +234,8 @@ def validate(
         if parts:
             queue = new.metadata.label(names.QUEUE_LABEL)
             placement = QueueingResult(standing=ManagementState.QUEUED, queue=queue)
-            warnings += admission_warnings.asked_anew(
-                new.metadata, parts, placement, context, lister
-            )
+            about = admission_warnings.asked_anew(new.metadata, parts, placement, context, lister)
+            warnings += tuple(text for text in about if text not in warnings)
         errors += requester.changed(old.metadata, new.metadata)
         has_default = queueing.has_default_queue(context.namespace, lister)
         errors += metadata_rules.update_errors(
@@ -252,7 +251,7 @@ def validate(
 def _asked_anew(
     old: Reviewed, new: Reviewed, templates: Sequence[Template]
 ) -> list[admission_warnings.CreatedPods]:
-    """Return the pods that an update asks quota for, beside what the owner has or waits for.
+    """Return the pods of an owner that an update makes ask for quota; none where it asks for none.
 
     An owner that waits asks for all its pods anew, if they are more than before, others, or in
     another queue. One that runs asks for those that each wait for the controller.
@@ -265,30 +264,28 @@ def _asked_anew(
         return []
     if not queue or not was_in or before.keys() != {template.name for template in templates}:
         return []
-    added = {
-        template.name: template.fewest - before[template.name].fewest for template in templates
-    }
+    pairs = [(before[template.name], template) for template in templates]
     if new.is_held():
-        asks_otherwise = queue != was_in or any(
-            added[template.name] > 0 or template.pod.spec != before[template.name].pod.spec
-            for template in templates
+        is_other = queue != was_in or any(
+            now.fewest > was.fewest or now.pod.spec != was.pod.spec for was, now in pairs
         )
-        counts = {template.name: template.fewest for template in templates if asks_otherwise}
+        charged = {was.name: 0 for was, _ in pairs} if is_other else {}
     else:
-        counts = {
-            template.name: added[template.name]
-            for template in templates
-            if template.pod.has_gate(names.ELASTIC_JOB_GATE) and added[template.name] > 0
+        charged = {
+            was.name: was.fewest
+            for was, now in pairs
+            if now.pod.has_gate(names.ELASTIC_JOB_GATE) and now.fewest > was.fewest
         }
     return [
         admission_warnings.CreatedPods(
             pod=template.pod,
             written=template.pod,
             name=template.name if len(templates) > 1 else "",
-            count=counts[template.name],
+            count=template.fewest,
+            charged=charged[template.name],
         )
         for template in templates
-        if counts.get(template.name)
+        if template.name in charged and template.fewest
     ]
 
 

@@ -917,11 +917,30 @@ def test_an_update_that_asks_for_more_is_told_what_a_new_job_is_told(
     assert owner_review.validate(before, after, context, RULES, cluster).warnings == expected
 
 
-def test_an_update_after_which_a_job_never_starts_says_so() -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (job(1), job(9)),
+        (job(4, suspend=False, gates=ELASTIC), job(9, suspend=False, gates=ELASTIC)),
+    ],
+    ids=["it waits", "it is elastic, and runs"],
+)
+def test_an_update_after_which_a_job_never_starts_says_so(
+    before: ReviewedJob, after: ReviewedJob
+) -> None:
     cluster = make_world(cluster_queue_view({"a": {GPU: "8"}}))
     context = Context(namespace="team-a", now_us=NOW_US)
-    (text,) = owner_review.validate(job(1), job(9), context, RULES, cluster).warnings
+    (text,) = owner_review.validate(before, after, context, RULES, cluster).warnings
     assert text.startswith("Too big: asks 9 a, gpus can reach 8.")
+
+
+@pytest.mark.parametrize("was_in", ["default", "elsewhere"])
+def test_an_update_that_asks_a_stopped_queue_says_once_that_it_is_stopped(was_in: str) -> None:
+    cluster = make_world(cluster_queue_view({"a": {GPU: "8"}}, stopPolicy="Hold"))
+    context = Context(namespace="team-a", now_us=NOW_US)
+    before, after = job(1, queue=was_in), job(4)
+    (text,) = owner_review.validate(before, after, context, RULES, cluster).warnings
+    assert "it is stopped" in text.lower()
 
 
 STOPS = admission_warnings.stopped_by_update("Job")
