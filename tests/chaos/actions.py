@@ -258,7 +258,8 @@ def classes(host: Host, made: Made, rng: random.Random) -> None:
     team, count = rng.choice(_QUEUES), rng.choice((1, 1, 2))
     body = _pod(0, rng.uniform(8, 20), rng.choice((LOW, {}, HIGH)))
     if rng.random() < 0.3:
-        resource = rng.choice((site.GOLD, f"{names.IMPLICIT_CLASS_PREFIX}{site.WHOLE}"))
+        implicit = f"{names.IMPLICIT_CLASS_PREFIX}{site.WHOLE}"
+        resource = rng.choice((site.GOLD, implicit) if features.NAMES_CLASSES else (implicit,))
         body["spec"]["containers"][0]["resources"] = {"limits": {resource: str(count)}}
         _create_pod(host, made, "classes", team, body)
         return

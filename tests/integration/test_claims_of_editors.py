@@ -58,7 +58,12 @@ def create_claiming_pod(editor: Rest, team: str, name: str, claim: str, **pod: A
 
 
 @pytest.mark.parametrize(
-    "resource", [f"{names.IMPLICIT_CLASS_PREFIX}gold", "example.com/gold"], ids=["class", "name"]
+    "resource",
+    [
+        f"{names.IMPLICIT_CLASS_PREFIX}gold",
+        pytest.param("example.com/gold", marks=features.needs_names_of_classes),
+    ],
+    ids=["class", "name"],
 )
 @pytest.mark.parametrize("enforced", [False, True], ids=["", "enforced"])
 def test_req_27_gpus_by_a_name_that_a_class_answers_are_counted(
