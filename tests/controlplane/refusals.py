@@ -1,7 +1,7 @@
 """Refusals of the API server by a schema or its rules.
 
-Versions before 1.34 show another value, another type of numbers, and members of lists as Go does.
-There, texts are compared without these.
+Versions before 1.36 name another type of numbers, and those before 1.34 show another value, and
+members of lists as Go does. There, texts are compared without these.
 """
 
 import json
@@ -26,8 +26,12 @@ def field_errors(refused: RestError) -> set[str]:
 
 
 def words(text: str) -> str:
-    """Return a text without what versions before 1.34 say otherwise, where one of these runs."""
+    """Return a text without what older versions say otherwise, where one of these runs."""
+    if programs.minor() < (1, 36):
+        text, numbers = _NUMBER.subn("must be of type integer", text)
+        if numbers:
+            text = _VALUE.sub("Invalid value: ", text)
     if programs.minor() >= (1, 34):
         return text
-    text = _NUMBER.sub("must be of type integer", _VALUE.sub("Invalid value: ", text))
+    text = _VALUE.sub("Invalid value: ", text)
     return _MEMBER.sub(lambda match: f"Duplicate value: {match[1].replace(', ', ',')}", text)
