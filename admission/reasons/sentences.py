@@ -225,7 +225,7 @@ def holders_listed(
 
 def free_when_said() -> str:
     """Return that what is free may be otherwise by now, as a clause."""
-    return "what is free was read when the controller last said so, and may be more or less now"
+    return "what is free is as of the last update of its condition, and may be more or less now"
 
 
 def _limits(lacks: Sequence[Lack]) -> list[str]:

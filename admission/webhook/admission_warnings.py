@@ -286,7 +286,9 @@ def started_again(kind: str, *, is_partial: bool) -> str:
 def stopped_by_update(kind: str) -> str:
     """Return that the pods of an admitted owner end, as it asks for others than before."""
     elastic = (
-        f". A Job that was created with {names.ELASTIC_JOB} keeps them" if kind == "Job" else ""
+        f". A Job created with {names.ELASTIC_JOB} is resized while it runs"
+        if kind == "Job"
+        else ""
     )
     return (
         f"Its pods end now: the {kind} asks for other pods than it was admitted with. It waits for"

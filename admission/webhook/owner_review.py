@@ -8,7 +8,7 @@ Differs: an owner without GPUs never goes to the default queue, and one with a t
 a queue leaves it to its pods (ADR 0040).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -228,9 +228,10 @@ def validate(
         errors += requester.created(new.metadata, context, rules)
     if old is not None:
         warnings += admission_warnings.relabelled(old.metadata, new.metadata, context, lister)
-        if _is_stopped(old, new, templates):
+        before = _templates_before(old)
+        if _is_stopped(old, new, before, templates):
             warnings += (admission_warnings.stopped_by_update(new.kind.name),)
-        parts = _asked_anew(old, new, templates)
+        parts = _asked_anew(old, new, before, templates)
         if parts:
             queue = new.metadata.label(names.QUEUE_LABEL)
             placement = QueueingResult(standing=ManagementState.QUEUED, queue=queue)
@@ -248,8 +249,16 @@ def validate(
     )
 
 
+def _templates_before(old: Reviewed) -> dict[str, Template]:
+    """Return the pod templates as stored, by pod set; none where they cannot be read."""
+    try:
+        return {template.name: template for template in old.templates()}
+    except msgspec.ValidationError:
+        return {}
+
+
 def _asked_anew(
-    old: Reviewed, new: Reviewed, templates: Sequence[Template]
+    old: Reviewed, new: Reviewed, before: Mapping[str, Template], templates: Sequence[Template]
 ) -> list[admission_warnings.CreatedPods]:
     """Return the pods of an owner that an update makes ask for quota; none where it asks for none.
 
@@ -258,10 +267,6 @@ def _asked_anew(
     """
     queue = new.metadata.label(names.QUEUE_LABEL)
     was_in = old.metadata.label(names.QUEUE_LABEL)
-    try:
-        before = {template.name: template for template in old.templates()}
-    except msgspec.ValidationError:
-        return []
     if not queue or not was_in or before.keys() != {template.name for template in templates}:
         return []
     pairs = [(before[template.name], template) for template in templates]
@@ -289,15 +294,13 @@ def _asked_anew(
     ]
 
 
-def _is_stopped(old: Reviewed, new: Reviewed, templates: Sequence[Template]) -> bool:
+def _is_stopped(
+    old: Reviewed, new: Reviewed, before: Mapping[str, Template], templates: Sequence[Template]
+) -> bool:
     """Return whether an update makes the controller stop pods that run as they were admitted.
 
     An owner that asks for no pods any more has none that wait. Elastic ones shrink.
     """
-    try:
-        before = {template.name: template for template in old.templates()}
-    except msgspec.ValidationError:
-        return False
     was_in, now_in = (each.metadata.label(names.QUEUE_LABEL) for each in (old, new))
     is_admitted = bool(was_in) and any(template.mark for template in before.values())
     if old.is_held() or not is_admitted or now_in != was_in:

@@ -108,7 +108,7 @@ def test_what_a_job_asks_and_what_is_free_follow_from_its_own_condition(team: Te
     assert answer.notes == (
         "LocalQueue default holds 4 a100; 1 Workload waits in it",
         "start not known: your user may not read other queues and what runs in them",
-        "what is free was read when the controller last said so, and may be more or less now",
+        "what is free is as of the last update of its condition, and may be more or less now",
     )
     assert answer.advice == "wait, or ask for less; what your team holds: kubectl gpu who -n ml"
 

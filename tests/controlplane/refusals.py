@@ -11,7 +11,7 @@ from typing import Final
 from tests.controlplane import programs
 from tests.controlplane.rest import RestError
 
-NOT_CHECKED: Final = "some validation rules were not checked"
+NOT_CHECKED: Final = "some validation rules were not checked because the object was invalid"
 _VALUE: Final = re.compile(r'Invalid value: "[^"]*": ')
 _NUMBER: Final = re.compile(r'must be of type (?:int32|int64|integer): "[^"]*"')
 _MEMBER: Final = re.compile(r"Duplicate value: (?:map\[string\]interface \{\})?(\{.*\})")
