@@ -234,6 +234,10 @@ class Owner(Protocol):
         """Return it as an owner whose pod templates stand in another object, or None."""
         return None
 
+    def prepares(self) -> "Prepares | None":
+        """Return it as an owner that gets what its admission gives before it starts, or None."""
+        return None
+
 
 class Terminates(Protocol):
     """An owner that is deleted to stop it, and says why before."""
@@ -428,6 +432,29 @@ class Delegates(Protocol):
 
     def lacks_secondary(self) -> Text:
         """Return why there is no Workload for it though it waits."""
+        ...
+
+
+class Prepares(Protocol):
+    """An owner that starts with two writes, as what its pods get may change only while it is held.
+
+    The first gives its pods what its admission gives them; `Owner.start` is the second.
+    """
+
+    def is_prepared(self, workload: Workload) -> bool:
+        """Return whether its pods get what the admission of its Workload gives them."""
+        ...
+
+    def prepare(self, workload: Workload, injections: Mapping[str, Injection]) -> Patch:
+        """Return the patch that gives its pods what its admission gives them.
+
+        Args:
+            workload: its Workload.
+            injections: what the pods of each pod set get, by its name.
+
+        Raises:
+            InjectionConflictError: it contradicts what is given.
+        """
         ...
 
 

@@ -618,7 +618,7 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def suspend(self) -> patches.Patch:
-        return _patch(self.view, _set(self._content, self.row.suspend, value=True))
+        return patch(self.view, _set(self._content, self.row.suspend, value=True))
 
     @override
     def reset(self) -> None:
@@ -960,7 +960,7 @@ def start(
     present = owner.metadata.annotations
     builder.merge("/metadata/annotations", present, {names.INJECTED: text})
     content = owner.document.content
-    return _patch(
+    return patch(
         owner, (*builder.operations(), *operations, *_set(content, row.suspend, value=False))
     )
 
@@ -1074,7 +1074,7 @@ def restore(
             _take_out(builder, pod_set, injected.pod_sets.get(pod_set.name, _Given()))
         else:
             _put_back(builder, pod_set, was.get(pod_set.name))
-    return _patch(owner, (*beside, *builder.operations()))
+    return patch(owner, (*beside, *builder.operations()))
 
 
 def _take_out(builder: PatchBuilder, pod_set: OwnerPodSet, additions: _Given) -> None:
@@ -1228,7 +1228,7 @@ def _set(content: Mapping[str, Any], path: str, *, value: Any) -> tuple[Operatio
 
 def switch(row: Row, owner: RowView, *, value: bool) -> patches.Patch:
     """Return the patch of an owner's switch, and of nothing else."""
-    return _patch(owner, _set(owner.document.content, row.suspend, value=value))
+    return patch(owner, _set(owner.document.content, row.suspend, value=value))
 
 
 def hold(content: Mapping[str, Any], path: str) -> tuple[Operation, ...]:
@@ -1241,7 +1241,7 @@ def hold(content: Mapping[str, Any], path: str) -> tuple[Operation, ...]:
     return () if rows.value_at(content, path) is True else _set(content, path, value=True)
 
 
-def _patch(owner: RowView, operations: Iterable[Operation]) -> patches.Patch:
+def patch(owner: RowView, operations: Iterable[Operation]) -> patches.Patch:
     """Return a patch of exactly this version of an owner.
 
     Lists of pod templates cannot be merged, so it is a JSON Patch. It replaces the version by the

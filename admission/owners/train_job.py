@@ -7,7 +7,8 @@ Source: kueue pkg/controller/jobs/trainjob; kubeflow trainer pkg/apis/trainer/v1
 pkg/runtime/core (trainingruntime.go) and pkg/runtime/framework/plugins/jobset.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -15,9 +16,9 @@ from typing import Any, Final, cast
 import msgspec
 from typing_extensions import override
 
-from admission.base import names, patches
+from admission.base import fielderrors, names, patches
 from admission.base.conditions import Text
-from admission.base.fielderrors import FieldPath
+from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation
 from admission.kube import resources
 from admission.objects import owner_rows as rows
@@ -25,7 +26,7 @@ from admission.objects import pod_templates, reviewed_pod, views
 from admission.objects.owner_rows import Row
 from admission.objects.workload import Workload
 from admission.owners import injection, review, row_owner, row_review
-from admission.owners.framework import Delegates, Integration, Kind, Secondary
+from admission.owners.framework import Delegates, Integration, Kind, Prepares, Secondary
 from admission.owners.injection import Injection
 from admission.owners.review import Beside, HeldKind, Template
 from admission.owners.row_owner import OwnerPodSet, RowOwner, RowView
@@ -36,6 +37,12 @@ _PATCHES: Final = FieldPath.of("spec", "runtimePatches")
 _REPLICATED_JOBS: Final = "trainingRuntimeSpec.template.spec.replicatedJobs[*]"
 _TRAINER: Final = FieldPath.of("spec", "trainer")
 _QUANTITIES: Final = ("resourcesPerNode.requests", "resourcesPerNode.limits")
+_GIVEN_TO_PODS: Final = frozenset({"nodeSelector", "tolerations", "schedulingGates", "affinity"})
+"""Members of the spec of a pod template that an admission may change."""
+_PREPARED: Final = (
+    "spec.runtimePatches still has what its last admission gave. The controller takes it out when"
+    " the pods are gone: change it then"
+)
 _MARK: Final = "template.spec.template.metadata.annotations"
 
 
@@ -62,16 +69,23 @@ def _own_patch(spec: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
     return None
 
 
-def _with_patch(spec: Mapping[str, Any], jobs: list[dict[str, Any]]) -> Operation:
-    """Return the operation that sets our patch: what it gives to each replicated Job."""
+def _with_patch(
+    spec: Mapping[str, Any], jobs: list[dict[str, Any]], prepared_for: str = ""
+) -> Operation:
+    """Return the operation that sets our patch.
+
+    Args:
+        spec: of the TrainJob.
+        jobs: what it gives to each replicated Job.
+        prepared_for: digest of the admission that gives it.
+    """
+    metadata = {"labels": {names.MADE_FOR: KIND.name}}
+    if prepared_for:
+        metadata["annotations"] = {names.PREPARED_FOR: prepared_for}
+    template = {"metadata": metadata, "spec": {"replicatedJobs": jobs} if jobs else {}}
     own_patch_ = {
         "manager": names.RUNTIME_PATCH_MANAGER,
-        "trainingRuntimeSpec": {
-            "template": {
-                "metadata": {"labels": {names.MADE_FOR: KIND.name}},
-                "spec": {"replicatedJobs": jobs} if jobs else {},
-            }
-        },
+        "trainingRuntimeSpec": {"template": template},
     }
     listed, patch_found = list(spec.get("runtimePatches") or ()), _own_patch(spec)
     if patch_found is None:
@@ -88,6 +102,39 @@ def _labels(spec: Mapping[str, Any]) -> bool:
         patch_found[1], "trainingRuntimeSpec.template.metadata.labels"
     )
     return names.MADE_FOR in (labels or {})
+
+
+def _prepared_for(spec: Mapping[str, Any]) -> str:
+    """Return the digest of the admission that gives what our patch gives; empty for none."""
+    patch_found = _own_patch(spec)
+    annotations = patch_found and rows.value_at(
+        patch_found[1], "trainingRuntimeSpec.template.metadata.annotations"
+    )
+    return str((annotations or {}).get(names.PREPARED_FOR, ""))
+
+
+def _digest(view: RowView, workload: Workload) -> str:
+    """Return a digest of an admission and of the pods that it is for.
+
+    It depends on all that decides what the pods are given, and not on whether they have it.
+    """
+    status = workload.status
+    updates = [[check.name, check.pod_set_updates] for check in status.admission_checks or ()]
+    pod_sets = [
+        [
+            pod_set.name,
+            pod_set.count,
+            {
+                member: value
+                for member, value in (pod_set.raw.get("spec") or {}).items()
+                if member not in _GIVEN_TO_PODS
+            },
+        ]
+        for pod_set in view.pod_sets
+    ]
+    content = [status.admission, updates, pod_sets]
+    encoded = msgspec.json.encode(content, order="deterministic")
+    return hashlib.blake2b(encoded, digest_size=8).hexdigest()
 
 
 def _given(spec: Mapping[str, Any]) -> dict[str, rows.Given]:
@@ -185,8 +232,11 @@ def read(row: Row, document_: TrainJobDocument | RowView) -> RowView:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainJobOwner(RowOwner, Delegates):
-    """A TrainJob with a queue."""
+class TrainJobOwner(RowOwner, Delegates, Prepares):
+    """A TrainJob with a queue.
+
+    The trainer refuses to have `spec.runtimePatches` changed in the update that starts it.
+    """
 
     @override
     def delegates(self) -> Delegates | None:
@@ -201,11 +251,26 @@ class TrainJobOwner(RowOwner, Delegates):
         return added_conditions.JOB_SET_MISSING
 
     @override
-    def start(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
+    def prepares(self) -> Prepares | None:
+        return self
+
+    @override
+    def is_prepared(self, workload: Workload) -> bool:
+        if names.INJECTED in (self.view.metadata.annotations or {}):
+            return False  # it was started with that, and stopped
+        is_given = _prepared_for(self.view.document.spec) == _digest(self.view, workload)
+        return is_given and self.is_injected()
+
+    @override
+    def prepare(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
         injections = self.told_domains(workload, injections)
         jobs = [_job(pod_set, injections[pod_set.name]) for pod_set in self.view.pod_sets]
-        beside = (_with_patch(self.view.document.spec, jobs),)
-        return row_owner.start(self.row, self.view, injections, beside)
+        spec = self.view.document.spec
+        return row_owner.patch(self.view, (_with_patch(spec, jobs, _digest(self.view, workload)),))
+
+    @override
+    def start(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
+        return row_owner.start(self.row, self.view, injections, ())
 
     @override
     def restore(self, workload: Workload | None) -> patches.Patch:
@@ -268,6 +333,18 @@ class ReviewedTrainJob(row_review.ReviewedRowOwner, frozen=True, kw_only=True):
         if _labels(self.spec) and not _given(self.spec):
             return suspending
         return (*suspending, _with_patch(self.spec, []))
+
+    @override
+    def errors(self, old: row_review.ReviewedRowOwner | None) -> list[FieldError]:
+        """Return also that what its admission gives may not change before it starts with it."""
+        return [*super().errors(old), *self._prepared(old)]
+
+    def _prepared(self, old: row_review.ReviewedRowOwner | None) -> Iterator[FieldError]:
+        if old is None or not (old.is_held() and self.is_held()):
+            return
+        for before, after in zip(old.templates(), self.templates(), strict=True):
+            if before.mark and after.mark == before.mark and after.raw != before.raw:
+                yield fielderrors.forbidden(before.path, _PREPARED)
 
     @override
     def templates(self) -> tuple[Template, ...]:

@@ -16,6 +16,7 @@ from admission.objects import owner_rows
 from tests.builders.queues import make_group
 from tests.config.files import gpu
 from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
 from tests.integration import owner_crds, snapshot, teams
 from tests.integration.applied import APPLY, Json, Workloads
@@ -79,6 +80,18 @@ replicatedJobs:
 """The spec of the JobSet in a runtime."""
 
 
+IS_SUSPENDED = "object.spec.?suspend.orValue(false)"
+PATCHES = "spec.?runtimePatches.orValue([])"
+NO_START = "no-start"
+RULES = {
+    "RuntimePatches can only be modified when the TrainJob is suspended": (
+        f"{IS_SUSPENDED} || object.{PATCHES} == oldObject.{PATCHES}"
+    ),
+    "not now": (f"{IS_SUSPENDED} || !('{NO_START}' in object.metadata.?labels.orValue({{}}))"),
+}
+"""Which updates are refused: the first as by the trainer v2.2.0, the second for a test."""
+
+
 class System:
     """An installation, one who may edit, and the controllers of what is below a TrainJob."""
 
@@ -91,6 +104,38 @@ class System:
         it.cluster.wait_for_roles()
 
 
+def refuse_updates(cluster: Cluster) -> None:
+    """Has the API server refuse updates of TrainJobs by `RULES`, and returns when it does."""
+    rule = {
+        "apiGroups": ["trainer.kubeflow.org"],
+        "apiVersions": ["*"],
+        "operations": ["UPDATE"],
+        "resources": ["trainjobs"],
+    }
+    checks = [{"expression": check, "message": message} for message, check in RULES.items()]
+    metadata, path = {"name": "trainer"}, "/apis/admissionregistration.k8s.io/v1/"
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": checks}
+    cluster.api.post(f"{path}validatingadmissionpolicies", {"metadata": metadata, "spec": spec})
+    binding = {"policyName": "trainer", "validationActions": ["Deny"]}
+    path += "validatingadmissionpolicybindings"
+    cluster.api.post(path, {"metadata": metadata, "spec": binding})
+
+    probes = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs"
+    probe = {**TRAIN_JOB, "metadata": {"name": "probe", "labels": {NO_START: ""}}}
+    probe["spec"] = {"runtimeRef": TRAIN_JOB["spec"]["runtimeRef"], "suspend": True}
+    cluster.api.post(probes, probe)
+
+    def is_refused() -> bool:
+        try:
+            cluster.api.patch(f"{probes}/probe?dryRun=All", {"spec": {"suspend": False}})
+        except RestError as refused:
+            return "not now" in str(refused)
+        return False
+
+    waiting.until(is_refused, what="the policy in force")
+    cluster.api.delete(f"{probes}/probe")
+
+
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     folder = tmp_path_factory.mktemp("trainjobs")
@@ -101,6 +146,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         config.write_text(yaml.safe_dump(gpu(ownerControllers=makers)))
         it.install("--config", str(config))
         it.start("--config", str(config))
+        refuse_updates(it.cluster)
         yield System(it)
 
 
@@ -284,11 +330,8 @@ def test_a_trainjob_runs_as_its_jobset_says_and_is_restored_when_it_is_stopped(
     assert len(team.api.get(team.workloads)["items"]) == 1
     team.say(jobs_status(active=1))
 
-    more = [
-        {**one, "trainingRuntimeSpec": {"template": {}}}
-        for one in team.get()["spec"]["runtimePatches"]
-    ]
-    assert "was admitted with other pods" in team.refuses(runtimePatches=more)
+    more = {"trainer": {"resourcesPerNode": gpus(8)}}
+    assert "was admitted with other pods" in team.refuses(**more)
     replicated = copy.deepcopy(made["spec"]["replicatedJobs"])
     replicated[1]["template"]["spec"] |= {"parallelism": 9, "completions": 9}
     with pytest.raises(RestError) as refused:
@@ -330,6 +373,42 @@ def test_a_trainjob_runs_as_its_jobset_says_and_is_restored_when_it_is_stopped(
     assert team.is_suspended()
     team.say(ENDED)
     team.said.wait(team.workload(), "Finished", "True", "Succeeded")
+
+
+def test_a_trainjob_that_may_not_start_yet_keeps_what_its_admission_gave(system: System) -> None:
+    """It is given that in a write of its own, so others may come between that and its start."""
+    team = Team(system, 12)
+    team.create(metadata={"labels": {names.QUEUE_LABEL: "default", NO_START: ""}})
+    team.reconcile()
+    waiting.until(team.patches, what="prepared")
+    team.reconcile()
+    for change in (
+        {"trainer": {"resourcesPerNode": gpus(4)}},
+        {"runtimePatches": [*team.get()["spec"]["runtimePatches"], {"manager": "test/mine"}]},
+    ):
+        assert "what its last admission gave" in team.refuses(**change)
+    before = team.workload()
+    waiting.until(
+        lambda: "not now" in str(team.said.get(before)["status"]), what="the refusal is told"
+    )
+
+    node = team.runtime["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
+    node["containers"][0]["resources"] = gpus(4)
+    team.reconcile()
+
+    def asks_for_more() -> bool:
+        team.reconcile()
+        listed = team.api.get(team.workloads)["items"]
+        return any(
+            "'4'" in str(one["spec"]) and one.get("status", {}).get("admission") for one in listed
+        )
+
+    waiting.until(asks_for_more, what="admitted with what its runtime asks for now")
+    waiting.until(team.patches, what="prepared again")
+    team.editor.patch(f"{team.path}/train", {"metadata": {"labels": {NO_START: None}}})
+    team.wait_started()
+    team.reconcile()
+    waiting.until(lambda: team.used() == 12, what="charged for what runs")
 
 
 def test_a_trainjob_without_gpus_waits_for_the_cpus_of_all_its_nodes(system: System) -> None:

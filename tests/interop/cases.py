@@ -14,7 +14,7 @@ import yaml
 
 from admission.base import names
 from admission.objects import owner_rows
-from admission.owners import row_owner
+from admission.owners import row_owner, train_job
 from admission.owners.row_owner import RowOwner
 from tests.controlplane import build, waiting
 from tests.controlplane.rest import Json, RestError
@@ -48,6 +48,7 @@ class Sample:
         runs: what its operator says while it runs; empty for nothing.
         ends: what its operator says at its end; empty for one that never ends.
         finish: pattern in the names of the pods that end by themselves.
+        made: spec of the JobSet that is made of a TrainJob, as far as it is read.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Sample:
     runs: str = ""
     ends: str = ""
     finish: str = ""
+    made: Json | None = None
 
 
 def read(name: str) -> Sample:
@@ -86,8 +88,13 @@ def says(document: Json) -> set[str]:
     return found
 
 
-def owner(document: Json) -> RowOwner:
-    """Return the object as the controller reads it."""
+def owner(document: Json, made: Json | None = None) -> RowOwner:
+    """Return the object as the controller reads it, with the JobSet that is made of it."""
+    if document["kind"] == owner_rows.TRAIN_JOB.kind:
+        joined = {**document, names.MADE_FOR: made}
+        converted = msgspec.convert(joined, train_job.TrainJobDocument)
+        view = train_job.read(owner_rows.TRAIN_JOB, converted)
+        return train_job.TrainJobOwner(owner_rows.TRAIN_JOB, view)
     row = next(one for one in owner_rows.ROWS if one.kind == document["kind"])
     return RowOwner(row, row_owner.read(row, msgspec.convert(document, row_owner.RowDocument)))
 
@@ -188,7 +195,7 @@ class Case:
             raise CaseError(f"run without what the admission gives: {', '.join(bare)}")
         if sample.runs:
             self.until(lambda: sample.runs in says(self.get()), f"it says {sample.runs}")
-        self.until(lambda: owner(self.get()).is_ready(), "its pods are read as ready")
+        self.until(lambda: owner(self.get(), sample.made).is_ready(), "its pods are read as ready")
         self.until(
             lambda: len(self.workloads("PodsReady", "True")) == sample.workloads,
             "its Workload says that the pods are ready",

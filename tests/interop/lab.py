@@ -2,7 +2,7 @@
 
 import base64
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -47,13 +47,24 @@ class Lab:
         self._asked = ExitStack()
 
     def start(self) -> None:
-        """Start the operator as its manifests do, and return when it is ready."""
-        operator, cluster = self.operator, self._cluster
+        """Start the operator and those that it needs, and return when all are ready."""
+        operators = (*self.operator.beside, self.operator)
+        issued = _issue_certificates(operators)
+        for operator in operators:
+            self._start(operator, issued)
+
+    def _start(self, operator: Operator, issued: Mapping[str, bytes]) -> None:
+        """Start an operator as its manifests do, and return when it is ready."""
+        cluster = self._cluster
         self.api.post("/api/v1/namespaces", {"metadata": {"name": operator.namespace}})
-        kubeconfig = self._account()
-        self._install_crds()
-        ca = self._issue_certificates()
-        for number, program in enumerate(operator.programs):
+        kubeconfig = self._account(operator)
+        self._install_crds(operator)
+        encoded = self._store_certificates(operator, issued)
+        for name in operator.manifests:
+            for document in yaml.safe_load_all((operator.module.source / name).read_text()):
+                kind = f"{document['kind'].lower()}s"
+                self.api.post(f"/apis/{document['apiVersion']}/{kind}", document)
+        for program in operator.programs:
             place = Place(
                 kubeconfig=kubeconfig,
                 folder=cluster.folder,
@@ -66,24 +77,24 @@ class Lab:
                 self.api.post(path, document)
             binary = operator.module.program(program.package)
             command = [str(binary), *program.flags(place)]
-            daemon = cluster.add(f"operator-{number}", command)
+            daemon = cluster.add(f"operator-{binary.name}", command)
             environment = {"KUBECONFIG": str(kubeconfig), **operator.environment}
             if operator.asks_ray:
                 environment["HTTP_PROXY"] = self._asked.enter_context(
                     ray_dashboard.proxy(self.pods)
                 )
             daemon.start(environment)
-            self._await_ready(daemon, program, place)
+            self._await_ready(operator, daemon, program, place)
             if operator.webhooks:
-                self._register_webhooks(place, ca)
+                self._register_webhooks(operator, place, encoded)
 
     def stop(self) -> None:
-        """Stop what the operator asks."""
+        """Stop what operators ask."""
         self._asked.close()
 
-    def _account(self) -> Path:
+    def _account(self, operator: Operator) -> Path:
         """Make its service account, which may do everything; its kubeconfig."""
-        namespace, name = self.operator.namespace, self.operator.account
+        namespace, name = operator.namespace, operator.account
         accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
         self.api.post(accounts, {"metadata": {"name": name}})
         group = "rbac.authorization.k8s.io"
@@ -94,10 +105,10 @@ class Lab:
         self._cluster.wait_for_roles()
         return self._cluster.account_kubeconfig(namespace, name)
 
-    def _install_crds(self) -> None:
-        source = self.operator.module.source
-        files = [one for pattern in self.operator.crds for one in sorted(source.glob(pattern))]
-        assert files, f"{source} holds no {self.operator.crds}"
+    def _install_crds(self, operator: Operator) -> None:
+        source = operator.module.source
+        files = [one for pattern in operator.crds for one in sorted(source.glob(pattern))]
+        assert files, f"{source} holds no {operator.crds}"
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         for file in files:
             for document in yaml.load_all(file.read_text(), loader):
@@ -116,40 +127,28 @@ class Lab:
         path = f"/apis/{spec['group']}/{served}/{spec['names']['plural']}"
         waiting.until(lambda: self.api.answers(path), what=f"{name} served")
 
-    def _issue_certificates(self) -> str:
-        """Put certificates where the operator looks for them; that of the authority, encoded."""
-        now = SystemClock().now()
-        issuer = authority.issue_authority(now)
-        service = f"{self.operator.service or 'none'}.{self.operator.namespace}.svc"
-        pair = authority.issue_serving(issuer, [service, "127.0.0.1"], now)
-        content = {
-            "tls.crt": pair.certificate_pem(),
-            "tls.key": pair.key_pem(),
-            "ca.crt": issuer.certificate_pem(),
-        }
-        CERTIFICATES.mkdir(parents=True, exist_ok=True)
-        for name, one in content.items():
-            (CERTIFICATES / name).write_bytes(one)
+    def _store_certificates(self, operator: Operator, issued: Mapping[str, bytes]) -> str:
+        """Store the certificates in its namespace; that of the authority, encoded."""
         # An operator that renews them itself reads them here, and finds them valid.
-        secret = {**content, "ca.key": issuer.key_pem()}
-        data = {name: base64.b64encode(one).decode() for name, one in secret.items()}
-        metadata = {"name": f"{self.operator.service or 'none'}-webhook-cert"}
-        path = f"/api/v1/namespaces/{self.operator.namespace}/secrets"
+        data = {name: base64.b64encode(one).decode() for name, one in issued.items()}
+        metadata = {"name": f"{operator.service or 'none'}-webhook-cert"}
+        path = f"/api/v1/namespaces/{operator.namespace}/secrets"
         self.api.post(path, {"metadata": metadata, "data": data})
         return data["ca.crt"]
 
-    def _await_ready(self, daemon: Daemon, program: Program, place: Place) -> None:
+    def _await_ready(
+        self, operator: Operator, daemon: Daemon, program: Program, place: Place
+    ) -> None:
         def ready() -> bool:
             probe = f"http://127.0.0.1:{place.health}"
             if program.probe and self.installed.probe(probe, program.probe) != 200:
                 return False
-            return not self.operator.webhooks or _listens(place.webhook)
+            return not operator.webhooks or _listens(place.webhook)
 
         daemon.wait_until(ready, within_seconds=_START_SECONDS)
 
-    def _register_webhooks(self, place: Place, ca: str) -> None:
+    def _register_webhooks(self, operator: Operator, place: Place, ca: str) -> None:
         """Have the API server ask the operator's webhooks, at their port on this machine."""
-        operator = self.operator
         text = (operator.module.source / operator.webhooks).read_text()
         for document in yaml.safe_load_all(text):
             document["metadata"]["name"] = f"{operator.account}-{document['kind'].lower()}"
@@ -191,6 +190,23 @@ class Lab:
         )
 
 
+def _issue_certificates(operators: Sequence[Operator]) -> dict[str, bytes]:
+    """Put certificates where operators look for them, all in one place; what there is."""
+    now = SystemClock().now()
+    issuer = authority.issue_authority(now)
+    services = [f"{one.service or 'none'}.{one.namespace}.svc" for one in operators]
+    pair = authority.issue_serving(issuer, [*services, "127.0.0.1"], now)
+    content = {
+        "tls.crt": pair.certificate_pem(),
+        "tls.key": pair.key_pem(),
+        "ca.crt": issuer.certificate_pem(),
+    }
+    CERTIFICATES.mkdir(parents=True, exist_ok=True)
+    for name, one in content.items():
+        (CERTIFICATES / name).write_bytes(one)
+    return {**content, "ca.key": issuer.key_pem()}
+
+
 def _listens(port: int) -> bool:
     with socket.socket() as client:
         client.settimeout(1)
@@ -214,8 +230,9 @@ def stages(folder: Path) -> Path:
 @contextmanager
 def lab(operator: Operator, folder: Path) -> Iterator[Lab]:
     """Start a cluster with gpu-admission and an operator; stop all of it at the end."""
-    for program in operator.programs:
-        operator.module.program(program.package)
+    for one in (*operator.beside, operator):
+        for program in one.programs:
+            one.module.program(program.package)
     say(f"{operator.name} {operator.module.version}: starting")
     with Cluster.start() as cluster:
         cluster.start_whole(stages(folder))

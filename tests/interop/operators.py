@@ -75,6 +75,8 @@ class Operator:
         service: name of the Service that leads to its webhooks.
         environment: of its processes.
         objects: further objects that it needs, made before it starts.
+        manifests: files of the module with such objects.
+        beside: operators that it needs.
         asks_ray: it asks Ray's dashboards, by their names in the cluster.
         samples: names of the samples that it runs.
     """
@@ -91,6 +93,8 @@ class Operator:
     service: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     objects: Callable[[Place], list[dict[str, Any]]] = lambda _: []
+    manifests: tuple[str, ...] = ()
+    beside: tuple["Operator", ...] = ()
     asks_ray: bool = False
 
 
@@ -105,6 +109,19 @@ def _jobset(place: Place) -> list[str]:
         "metrics": {"bindAddress": _OFF},
     }
     return [f"--config={place.file('config.yaml', content)}", f"--metrics-bind-address={_OFF}"]
+
+
+def _trainer(place: Place) -> list[str]:
+    content = {
+        "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+        "kind": "Configuration",
+        "leaderElection": {"leaderElect": False},
+        "certManagement": {"enable": False},
+        "webhook": {"port": place.webhook},
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{place.health}"},
+        "metrics": {"bindAddress": _OFF, "secureServing": False},
+    }
+    return [f"--config={place.file('trainer.yaml', content)}"]
 
 
 def _training(place: Place) -> list[str]:
@@ -148,23 +165,25 @@ def _appwrapper_configuration(place: Place) -> list[dict[str, Any]]:
     ]
 
 
-OPERATORS: Final = (
-    Operator(
-        name="JobSet",
-        module=Module(
-            path="sigs.k8s.io/jobset",
-            version="v0.12.0",
-            sum="h1:YYPuV0px8Ongq/RXmJg6V0w2UC67aiR+rCMD06vhQQQ=",
-        ),
-        programs=(Program(package=".", flags=_jobset),),
-        crds=("config/components/crd/bases/*.yaml",),
-        namespace="jobset-system",
-        account="jobset-controller-manager",
-        webhooks="config/components/webhook/manifests.yaml",
-        pods_with="jobset.sigs.k8s.io/jobset-name",
-        service="jobset-webhook-service",
-        samples=("jobset",),
+_JOBSET: Final = Operator(
+    name="JobSet",
+    module=Module(
+        path="sigs.k8s.io/jobset",
+        version="v0.12.0",
+        sum="h1:YYPuV0px8Ongq/RXmJg6V0w2UC67aiR+rCMD06vhQQQ=",
     ),
+    programs=(Program(package=".", flags=_jobset),),
+    crds=("config/components/crd/bases/*.yaml",),
+    namespace="jobset-system",
+    account="jobset-controller-manager",
+    webhooks="config/components/webhook/manifests.yaml",
+    pods_with="jobset.sigs.k8s.io/jobset-name",
+    service="jobset-webhook-service",
+    samples=("jobset",),
+)
+
+OPERATORS: Final = (
+    _JOBSET,
     Operator(
         name="training-operator",
         module=Module(
@@ -221,6 +240,23 @@ OPERATORS: Final = (
         account="kuberay-operator",
         asks_ray=True,
         samples=("raycluster", "rayjob"),
+    ),
+    Operator(
+        name="Kubeflow trainer",
+        module=Module(
+            path="github.com/kubeflow/trainer/v2",
+            version="v2.2.0",
+            sum="h1:whChZckEtycLo1UKH/M0hiNaCUozbLvf9JrgmMv+TAg=",
+        ),
+        programs=(Program(package="./cmd/trainer-controller-manager", flags=_trainer),),
+        crds=("manifests/base/crds/trainer.*.yaml",),
+        namespace="kubeflow-system",
+        account="kubeflow-trainer-controller-manager",
+        webhooks="manifests/base/webhook/manifests.yaml",
+        service="kubeflow-trainer-controller-manager",
+        manifests=("manifests/base/runtimes/torch_distributed.yaml",),
+        beside=(_JOBSET,),
+        samples=("trainjob",),
     ),
 )
 """In the order in which they run."""

@@ -14,7 +14,7 @@ from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
-from admission.owners.framework import Grows, Kind, Owner, Reclaims, Resizes, Restores
+from admission.owners.framework import Grows, Kind, Owner, Prepares, Reclaims, Resizes, Restores
 from admission.owners.injection import Injection
 from admission.owners.lifecycle import Next, Step
 from admission.reasons import kueue
@@ -235,6 +235,25 @@ class Set(Owner, Restores):
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared(Set, Prepares):
+    """An owner that starts with two writes."""
+
+    prepared: bool = False
+
+    @override
+    def prepares(self) -> Prepares:
+        return self
+
+    @override
+    def is_prepared(self, of: Workload) -> bool:
+        return self.prepared
+
+    @override
+    def prepare(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
 class Sized(Set, Resizes, Reclaims):
     """An owner whose pods may change while it is held, and of which some never run again."""
 
@@ -314,6 +333,18 @@ OF_THIRD_KIND = {
     "it is restored before it gets one": (Set(OBJECT, injected=True), None, Step.RESTORE),
     "it waits for quota": (HELD, PENDING, Step.WAIT),
     "it is started once it is admitted": (HELD, ADMITTED, Step.START),
+    "it is given what its admission gives before it is started, if it starts with two writes": (
+        Prepared(OBJECT), ADMITTED, Step.PREPARE,
+    ),
+    "it is started with that": (
+        Prepared(OBJECT, injected=True, prepared=True), ADMITTED, Step.START,
+    ),
+    "it is restored if that is of another admission": (
+        Prepared(OBJECT, injected=True), ADMITTED, Step.RESTORE,
+    ),
+    "it is restored if it is not admitted any more": (
+        Prepared(OBJECT, injected=True, prepared=True), CLEARED, Step.RESTORE,
+    ),
     "it runs on": (Set(OBJECT, held=False, injected=True), ADMITTED, Step.NOTHING),
     "it is stopped if somebody else started it as it was admitted": (
         Set(OBJECT, held=False), ADMITTED, Step.STOP,

@@ -397,6 +397,49 @@ def test_what_is_wrong_with_the_pods_of_a_trainjob_is_told_where_it_says_what_th
     assert error.text().startswith("spec.trainer.resourcesPerNode: Required value: Limit must")
 
 
+def admitted_train_job(*, suspend: bool, **members: Any) -> Any:
+    """A TrainJob with what its admission gave it, and other members of its spec."""
+    (held,) = (one for one in integrations.DEFAULT.held if one.kind.name == "TrainJob")
+    mark = {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "train"}}}
+    job = {"name": "node", "template": {"spec": {"template": mark}}}
+    given = {
+        "manager": names.RUNTIME_PATCH_MANAGER,
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+    }
+    metadata = {"name": "train", "labels": {names.QUEUE_LABEL: "default"}}
+    limits = {"limits": {"nvidia.com/gpu": "1"}}
+    patches = [given, *members.pop("more", ())]
+    trainer = {"resourcesPerNode": limits}
+    spec = {"trainer": trainer, "runtimePatches": patches, "suspend": suspend, **members}
+    return msgspec.convert({"metadata": metadata, "spec": spec}, held.document)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"trainer": {"resourcesPerNode": {"limits": {"nvidia.com/gpu": "8"}}}},
+        {"trainer": {"numNodes": 9, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "1"}}}},
+        {"more": [{"manager": "ml/me", "trainingRuntimeSpec": {"template": {}}}]},
+    ],
+    ids=["gpus", "nodes", "runtime patches"],
+)
+def test_the_pods_of_an_admitted_trainjob_change_neither_before_its_start_nor_after(
+    change: dict[str, Any],
+) -> None:
+    cluster = make_cluster("default")
+    runs, waits = (
+        (admitted_train_job(suspend=suspend), admitted_train_job(suspend=suspend, **change))
+        for suspend in (False, True)
+    )
+    (error,) = owner_review.protect(*runs, CONTEXT, RULES, cluster).errors
+    assert "was admitted with other pods" in error.text()
+    (error,) = owner_review.validate(*waits, CONTEXT, RULES, cluster).errors
+    assert "what its last admission gave" in error.text()
+    assert owner_review.validate(waits[0], waits[0], CONTEXT, RULES, cluster).errors == ()
+    stopped = admitted_train_job(suspend=True, **change)
+    assert owner_review.protect(runs[0], stopped, CONTEXT, RULES, cluster).errors == ()
+
+
 def ray_service(change: tuple[str, Any] | None = None, *, elastic: bool = False) -> Any:
     """A RayService that runs admitted, with something else at a place in its RayCluster."""
     (held,) = (one for one in integrations.DEFAULT.held if one.kind.name == "RayService")

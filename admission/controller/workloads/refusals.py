@@ -1,8 +1,12 @@
 """Owners that were admitted and that the API server refuses to have started."""
 
+from typing import Final
+
 from admission.base.names import WorkloadKey
 from admission.controller.writing.api_requests import RequestResult, Result, WritePurpose
 from admission.kube import errors
+
+_STARTS: Final = frozenset({WritePurpose.PREPARE_OWNER, WritePurpose.START_OWNER})
 
 
 class Refusals:
@@ -18,7 +22,7 @@ class Refusals:
 
     def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take what came of a write about a Workload or its owner."""
-        if outcome.request.operation is not WritePurpose.START_OWNER:
+        if outcome.request.operation not in _STARTS:
             return
         if outcome.result is Result.REFUSED and not errors.is_failed_test(outcome.error):
             self._said[key] = str(outcome.error)

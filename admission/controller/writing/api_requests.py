@@ -68,6 +68,7 @@ class WritePurpose(Enum):
     EVICT = "evict"
     CLEAR_RESERVATION = "clear_reservation"
     KEEP_UP = "keep_up"
+    PREPARE_OWNER = "prepare_owner"
     START_OWNER = "start_owner"
     MARK_OWNER = "mark_owner"
     """Say on an owner why it is about to be deleted, or that no review saw it."""
