@@ -1059,7 +1059,7 @@ def restore(
     """
     injected = _read_injected(owner)
     builder = PatchBuilder()
-    if injected is not None:
+    if names.INJECTED in (owner.metadata.annotations or {}):
         path = patches.pointer("metadata", "annotations", names.INJECTED)
         builder.remove(path)
     was = (

@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonpatch
 import msgspec
+import pytest
 
 from admission.base import names
 from admission.objects import owner_rows
@@ -90,6 +91,19 @@ def test_the_update_that_starts_a_trainjob_changes_no_patch_of_its_runtime() -> 
         after, msgspec.json.decode(owner(after).start(workload, {}).body)
     )
     assert started["spec"] == {**after["spec"], "suspend": False}
+
+
+@pytest.mark.parametrize("text", ["{}", "unreadable"])
+def test_a_trainjob_that_is_restored_does_not_say_any_more_that_it_was_started(text: str) -> None:
+    """Else it would be prepared and restored without end."""
+    document = held()
+    workload = admitted(owner(document).pod_sets)
+    after = prepared(document, workload, MARKED)
+    after["metadata"]["annotations"] = {names.INJECTED: text}
+    patch = owner(after).restore(workload)
+    restored = jsonpatch.apply_patch(after, msgspec.json.decode(patch.body))
+    assert not owner(restored).is_injected()
+    assert owner(prepared(restored, workload, MARKED)).is_prepared(workload)
 
 
 def test_pods_of_a_trainjob_wait_until_each_is_told_its_domain() -> None:
