@@ -1,6 +1,6 @@
 """Refusals of the API server by a schema or its rules.
 
-Versions before 1.36 name another type of numbers, and those before 1.34 show another value, and
+Versions before 1.36 name another type of numbers, and those before 1.35 show another value, and
 members of lists as Go does. There, texts are compared without these.
 """
 
@@ -31,7 +31,7 @@ def words(text: str) -> str:
         text, numbers = _NUMBER.subn("must be of type integer", text)
         if numbers:
             text = _VALUE.sub("Invalid value: ", text)
-    if programs.minor() >= (1, 34):
+    if programs.minor() >= (1, 35):
         return text
     text = _VALUE.sub("Invalid value: ", text)
     return _MEMBER.sub(lambda match: f"Duplicate value: {match[1].replace(', ', ',')}", text)
