@@ -104,7 +104,7 @@ class SickDevices(NamedTuple):
 def sick(resource: str, flavor: str, total: int, devices: Iterable[SickDevices]) -> str:
     """Return which devices of a flavor cannot be used and what to do, without a full stop.
 
-    ``1 of the 8 nvidia.com/gpu of flavor a100 is sick: 1 on n1 (condition XIDErrors=True since
+    ``1 of 8 nvidia.com/gpu of flavor a100 is sick: 1 on n1 (condition XIDErrors=True since
     2026-01-02T03:04:05Z); nothing new starts on it until it is well; what the node says:
     kubectl describe node n1``
 
@@ -123,7 +123,7 @@ def sick(resource: str, flavor: str, total: int, devices: Iterable[SickDevices])
     count = sum(part.amount for part in in_order)
     verb, them, they_are = ("is", "it", "it is") if count == 1 else ("are", "them", "they are")
     return (
-        f"{count} of the {total} {resource} of flavor {flavor} {verb} sick: {', '.join(parts)}; "
+        f"{count} of {total} {resource} of flavor {flavor} {verb} sick: {', '.join(parts)}; "
         f"nothing new starts on {them} until {they_are} well; what the node says: "
         f"kubectl describe node {in_order[0].node}"
     )

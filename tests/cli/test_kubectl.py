@@ -633,7 +633,7 @@ KEPT = (
     "pods end"
 )
 ON_SICK = (
-    "8 of the 8 nvidia.com/gpu of flavor a100 are sick: 8 on n2 (condition XIDErrors=True since "
+    "8 of 8 nvidia.com/gpu of flavor a100 are sick: 8 on n2 (condition XIDErrors=True since "
     f"{TIME}); nothing new starts on them until they are well; what the node says: kubectl "
     "describe node n2"
 )
