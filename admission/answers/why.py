@@ -214,7 +214,7 @@ def _explained(api: Api, namespace: str, subject: ExplainedObject) -> Answer:
         return _on_nodes(api, subject, answer, subject.document)
     if subject.resource == resources.PODS:
         return _of_pod(api, subject)
-    return _of_owner(api, subject)
+    return _with_disruptions(api, subject, _of_owner(api, subject))
 
 
 # -------------------------------------------------------------------------------------- pods
@@ -410,6 +410,44 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
     return _without_workload(api, subject, our_condition)
 
 
+def _with_disruptions(api: Api, subject: ExplainedObject, answer: Answer) -> Answer:
+    """Return the answer about a failed Job with how many of its failures were disruptions."""
+    failed_condition = _true(subject.document, "Failed")
+    if subject.resource != resources.JOBS or failed_condition.get("reason") not in _BY_BACKOFF:
+        return answer
+    spec, status = subject.document.get("spec", {}), subject.document.get("status", {})
+    if _ignores_disruptions(spec):
+        return answer
+    uid, codes = subject.document["metadata"]["uid"], frozenset({events.POD_DISRUPTED})
+    disruptions = without_queues.events_of(api, answer.namespace, uid, codes)
+    count = min(sum(event.count for event in disruptions), status.get("failed") or 0)
+    if not count:
+        return answer
+    last = disruptions[-1]
+    note = sentences.failed_by_disruptions(
+        count, status["failed"], spec.get("backoffLimit"), events.of_one_pod(last.message), last.at
+    )
+    return replace(answer, notes=(*answer.notes, note), advice=next_steps.IGNORE_DISRUPTIONS)
+
+
+_BY_BACKOFF: Final = frozenset(
+    {"BackoffLimitExceeded", "FailedIndexes", "MaxFailedIndexesExceeded"}
+)
+"""Reasons with which a Job fails that has too many failed pods."""
+
+
+def _ignores_disruptions(spec: Mapping[str, Any]) -> bool:
+    """Return whether a Job does not count pods as failed that were disrupted."""
+    return any(
+        rule.get("action") == "Ignore"
+        and any(
+            pattern.get("type") == conditions.DISRUPTION_TARGET
+            for pattern in rule.get("onPodConditions") or ()
+        )
+        for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    )
+
+
 def _held_by_themselves(api: Api, subject: ExplainedObject) -> list[Document]:
     """Return the pods of an owner without a queue that are in a queue, or wait for one."""
     try:
@@ -473,7 +511,7 @@ def _as_left(
     if not has_run:
         return answer
     text = sentences.pods_left(
-        why="" if event is None else event.message,
+        why="" if event is None else events.of_one_pod(event.message),
         at="" if event is None else event.at,
         is_ending=any(_phase(pod) != "Failed" for pod in pods),
         pause_seconds=_job_pause_seconds(subject),

@@ -27,7 +27,7 @@ NODES = [
 
 def queue(name: str, cohort: str = "", **quota: int) -> Document:
     quotas = {flavor: {GPU: count} for flavor, count in quota.items()}
-    return make_cluster_queue(name, quotas=quotas, **({"cohortName": cohort} if cohort else {}))
+    return make_cluster_queue(name, quotas=quotas, cohortName=cohort)
 
 
 def cohort(name: str, **quota: int) -> Document:
