@@ -108,11 +108,13 @@ class Team:
         name: of the ClusterQueue.
         namespaces: namespaces that get a LocalQueue.
         gpus: GPUs that it gets; None for an equal part of what others leave.
+        of_flavors: how many of these it gets of each flavor; empty for some of each.
     """
 
     name: str
     namespaces: tuple[str, ...]
     gpus: int | None = None
+    of_flavors: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -664,10 +666,11 @@ def shares(supply: Supply, teams: Sequence[Team]) -> tuple[list[TeamShare], dict
     """Return what each team gets, and what is left, which the Cohort lends to all.
 
     A team with a number gets this part of everything, and as many whole GPUs as the number says;
-    teams without one get equal parts of the rest.
+    teams without one get equal parts of the rest. Who names flavors gets so many of each of them,
+    and of everything but whole GPUs the same part as with a number.
 
     Raises:
-        ProposalError: the teams are to get more GPUs than there are.
+        ProposalError: the teams are to get more GPUs than there are, or of a flavor that is none.
     """
     numbered = [team for team in teams if team.gpus is not None]
     if not numbered:
@@ -687,10 +690,14 @@ def shares(supply: Supply, teams: Sequence[Team]) -> tuple[list[TeamShare], dict
         )
         for key, amount in left.items()
     }
-    _fill_up(parts, numbered, [flavor for flavor in supply.flavors if _is_whole(flavor)])
+    parts |= _of_whole_gpus(supply, numbered)
     for place, team in enumerate(numbered):
         amounts = {key: part[place] for key, part in parts.items()}
-        why = f"{team.gpus} of {total} GPUs, and the same part of everything else."
+        of_flavors = ", ".join(f"{count} {name}" for name, count in team.of_flavors.items())
+        why = (
+            f"{f'{of_flavors}: ' if of_flavors else ''}{team.gpus} of {total} GPUs, and the same "
+            "part of everything else."
+        )
         shares_by_team[team.name] = TeamShare(team=team, amounts=amounts, why=why)
     rest = {key: part[-1] for key, part in parts.items()}
     unnumbered = [team for team in teams if team.gpus is None]
@@ -712,8 +719,52 @@ def shares(supply: Supply, teams: Sequence[Team]) -> tuple[list[TeamShare], dict
     return [shares_by_team[team.name] for team in teams], rest
 
 
+def _of_whole_gpus(supply: Supply, numbered: Sequence[Team]) -> dict[_Key, list[int]]:
+    """Return what each team gets of flavors of whole GPUs, in their order, and last what is left.
+
+    What teams name by flavor is taken off first; the others get some of each flavor that is left.
+
+    Args:
+        supply: what there is.
+        numbered: teams with a number.
+
+    Raises:
+        ProposalError: a flavor is none of whole GPUs, or has fewer than the teams are to get.
+    """
+    whole = {flavor.name: flavor for flavor in supply.flavors if _is_whole(flavor)}
+    taken = dict.fromkeys(whole, 0)
+    for team in numbered:
+        for name, count in team.of_flavors.items():
+            if name not in whole:
+                there = ", ".join(whole) or "none"
+                raise ProposalError(
+                    f"team {team.name}: no flavor {name} of whole GPUs is proposed; these are: "
+                    f"{there}"
+                )
+            taken[name] += count
+    for name, count in taken.items():
+        if count > whole[name].amount:
+            raise ProposalError(
+                f"the teams are to get {count} GPUs of flavor {name}; its nodes have "
+                f"{whole[name].amount}"
+            )
+    left = [replace(flavor, amount=flavor.amount - taken[name]) for name, flavor in whole.items()]
+    plain = [0 if team.of_flavors else team.gpus or 0 for team in numbered]
+    weights = [*plain, sum(flavor.amount for flavor in left) - sum(plain)]
+    parts = {
+        (flavor.name, flavor.resource): _in_ratio(flavor.amount, weights, flavor.resource)
+        for flavor in left
+    }
+    _fill_up(parts, plain, left)
+    for flavor in left:
+        part = parts[flavor.name, flavor.resource]
+        for place, team in enumerate(numbered):
+            part[place] += team.of_flavors.get(flavor.name, 0)
+    return parts
+
+
 def _fill_up(
-    parts: Mapping[_Key, list[int]], numbered: Sequence[Team], flavors: Sequence[Flavor]
+    parts: Mapping[_Key, list[int]], numbers: Sequence[int], flavors: Sequence[Flavor]
 ) -> None:
     """Give each team whole GPUs of what is left until it has its number.
 
@@ -722,12 +773,11 @@ def _fill_up(
 
     Args:
         parts: what each team gets by flavor and resource, in their order, and last what is left.
-        numbered: the teams.
+        numbers: how many GPUs each team gets.
         flavors: of whole GPUs.
     """
     total = sum(flavor.amount for flavor in flavors)
-    for place, team in enumerate(numbered):
-        gpus = team.gpus or 0
+    for place, gpus in enumerate(numbers):
         by_rest = sorted(flavors, key=lambda flavor: -(flavor.amount * gpus % max(1, total)))
         missing = gpus - sum(parts[flavor.name, flavor.resource][place] for flavor in flavors)
         for flavor in by_rest * missing:

@@ -174,6 +174,15 @@ def read_flavors(api: Api) -> tuple[ResourceFlavor, ...]:
     return _Lists(api, "", []).of(resources.RESOURCE_FLAVORS, ResourceFlavor)
 
 
+def read_nodes(api: Api) -> tuple[views.Node, ...]:
+    """Return the nodes; none where they may not be listed.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    return _Lists(api, "", []).of(resources.NODES, views.Node)
+
+
 def read_holders(api: Api, namespace: str, *, is_alone: bool = False) -> Objects:
     """Return the Workloads, and the pods that an admission has started and that have not ended.
 

@@ -199,6 +199,15 @@ def alone(holder: Holder) -> str:
     return f"it shares with nobody: no other queue or Cohort names Cohort {_parent(holder)}"
 
 
+def top_of(name: str, parents: Mapping[str, str]) -> str:
+    """Return the cohort above all others that a cohort is in; empty for none, or for a cycle."""
+    passed: set[str] = set()
+    while parents.get(name) and name not in passed:
+        passed.add(name)
+        name = parents[name]
+    return "" if name in passed else name
+
+
 def _parent(holder: Holder) -> str:
     return holder.spec.parent_name if isinstance(holder, Cohort) else holder.spec.cohort_name
 

@@ -150,11 +150,13 @@ class SickOnNode(NamedTuple):
         node: name of the node.
         amount: how much.
         reasons: why; empty where it is not told.
+        since: RFC 3339 time since when; empty where that is not known.
     """
 
     node: str
     amount: int
     reasons: tuple[str, ...]
+    since: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +231,7 @@ class NodeGpus:
         outside: what pods hold that no queue admitted; None where that is not known.
         physical: whole GPUs in the machine; 0 where that is not known.
         reasons: why units do not count.
+        sick_since: RFC 3339 time since when; empty where that is not known.
     """
 
     name: str
@@ -239,6 +242,7 @@ class NodeGpus:
     outside: Mapping[str, int] | None
     physical: int
     reasons: tuple[str, ...]
+    sick_since: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -748,7 +752,7 @@ def _flavors(
         _flavor(
             name,
             sums[name],
-            _selected(parts, selecting[name]) if parts and name in selecting else None,
+            selected(parts, selecting[name]) if parts and name in selecting else None,
             knows_releasing=is_known,
         )
         for name in sorted(sums)
@@ -839,10 +843,11 @@ def _node_gpus(
         else {name: n for name, n in {**devices, **worth_outside}.items() if n},
         physical=part.physical,
         reasons=part.reasons,
+        sick_since=nodes.sick_since(view, policy),
     )
 
 
-def _selected(nodes: Iterable[NodeGpus], flavor: model.ResourceFlavor) -> tuple[NodeGpus, ...]:
+def selected(nodes: Iterable[NodeGpus], flavor: model.ResourceFlavor) -> tuple[NodeGpus, ...]:
     """Return the nodes of a flavor that its pods can be on, or could if nothing was wrong there.
 
     GPUs of a node that is cordoned or not ready are sick.
@@ -856,6 +861,13 @@ def _selected(nodes: Iterable[NodeGpus], flavor: model.ResourceFlavor) -> tuple[
     )
 
 
+def sick_on(of_flavor: Iterable[NodeGpus], resource: str) -> Iterator[SickOnNode]:
+    """Yield how much of a resource cannot be used, by node."""
+    for node in sorted(of_flavor, key=lambda node: node.name):
+        if node.sick.get(resource):
+            yield SickOnNode(node.name, node.sick[resource], node.reasons, node.sick_since)
+
+
 def _chosen(taints: Iterable[model.Taint]) -> tuple[model.Taint, ...]:
     """Return the taints that somebody gave to a node."""
     return tuple(taint for taint in taints if taint.key not in nodes.STATES)
@@ -864,16 +876,16 @@ def _chosen(taints: Iterable[model.Taint]) -> tuple[model.Taint, ...]:
 def _flavor(
     name: str,
     sums: Mapping[str, list[int]],
-    selected: tuple[NodeGpus, ...] | None,
+    of_flavor: tuple[NodeGpus, ...] | None,
     *,
     knows_releasing: bool,
 ) -> FlavorUse:
     def exists(
         resource: str, amounts_of: Callable[[NodeGpus], Mapping[str, int] | None]
     ) -> int | None:
-        if selected is None or not is_gpu(resource):
+        if of_flavor is None or not is_gpu(resource):
             return None
-        every = (amounts_of(node) for node in selected)
+        every = (amounts_of(node) for node in of_flavor)
         return sum_of_known(None if each is None else each.get(resource, 0) for each in every)
 
     gpu_names = {
@@ -881,12 +893,12 @@ def _flavor(
     }
     having = [
         node
-        for node in selected or ()
+        for node in of_flavor or ()
         if not gpu_names or any(node.healthy.get(r, 0) + node.sick.get(r, 0) for r in gpu_names)
     ]
     return FlavorUse(
         name=name,
-        nodes=None if selected is None else len(having),
+        nodes=None if of_flavor is None else len(having),
         lines=tuple(
             FlavorLine(
                 resource=resource,
@@ -897,11 +909,7 @@ def _flavor(
                 real=exists(resource, lambda node: node.healthy),
                 sick=exists(resource, lambda node: node.sick),
                 outside=exists(resource, lambda node: node.outside),
-                sick_on=tuple(
-                    SickOnNode(node.name, node.sick[resource], node.reasons)
-                    for node in sorted(selected or (), key=lambda node: node.name)
-                    if node.sick.get(resource) and is_gpu(resource)
-                ),
+                sick_on=tuple(sick_on(of_flavor or (), resource)) if is_gpu(resource) else (),
             )
             for resource in sorted(sums, key=order_of)
         ),
@@ -1008,6 +1016,7 @@ def document(use: Use) -> dict[str, Any]:
                                 "node": on_node.node,
                                 "amount": amount_text(line.resource, on_node.amount),
                                 "reasons": list(on_node.reasons),
+                                "since": on_node.since,
                             }
                             for on_node in line.sick_on
                         ],

@@ -22,6 +22,7 @@ from admission.answers import (
     flavor_labels,
     quota_use,
     shortages,
+    sick_nodes,
     subjects,
     waiting,
     without_queues,
@@ -39,6 +40,7 @@ from admission.kube.api import Api, Document
 from admission.objects import queue_status, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.reasons import kueue, next_steps, placing, reading, sentences
@@ -169,13 +171,23 @@ def explain(api: Api, namespace: str, typed: str) -> Answer:
         KubeError: the API server refused or did not answer.
     """
     subject = subjects.find(api, namespace, typed)
-    answer = _with_borrowed(api, _explained(api, namespace, subject))
+    answer = _with_borrowed(api, _with_sick(api, _explained(api, namespace, subject)))
     annotations = subject.document["metadata"].get("annotations") or {}
     since = annotations.get(names.OUTSIDE_QUOTA)
     if not since:
         return answer
     note = f"an administrator let it run outside of quota at {since}, and its queue is charged"
     return replace(answer, notes=(*answer.notes, note))
+
+
+def _with_sick(api: Api, answer: Answer) -> Answer:
+    """Return the answer about admitted pods that do not run with the sick GPUs of its flavors."""
+    if answer.state is not State.ADMITTED or answer.reason != Code.PODS_NOT_RUNNING:
+        return answer
+    resources_of: dict[str, set[str]] = {}
+    for resource, flavor in answer.flavors.items():
+        resources_of.setdefault(flavor, set()).add(resource)
+    return replace(answer, notes=(*answer.notes, *sick_nodes.notes(api, resources_of)))
 
 
 def _with_borrowed(api: Api, answer: Answer) -> Answer:
@@ -202,7 +214,7 @@ def _explained(api: Api, namespace: str, subject: ExplainedObject) -> Answer:
         return _on_nodes(api, subject, answer, subject.document)
     if subject.resource == resources.PODS:
         return _of_pod(api, subject)
-    return _of_owner(api, subject)
+    return _with_disruptions(api, subject, _of_owner(api, subject))
 
 
 # -------------------------------------------------------------------------------------- pods
@@ -398,6 +410,44 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
     return _without_workload(api, subject, our_condition)
 
 
+def _with_disruptions(api: Api, subject: ExplainedObject, answer: Answer) -> Answer:
+    """Return the answer about a failed Job with how many of its failures were disruptions."""
+    failed_condition = _true(subject.document, "Failed")
+    if subject.resource != resources.JOBS or failed_condition.get("reason") not in _BY_BACKOFF:
+        return answer
+    spec, status = subject.document.get("spec", {}), subject.document.get("status", {})
+    if _ignores_disruptions(spec):
+        return answer
+    uid, codes = subject.document["metadata"]["uid"], frozenset({events.POD_DISRUPTED})
+    disruptions = without_queues.events_of(api, answer.namespace, uid, codes)
+    count = min(sum(event.count for event in disruptions), status.get("failed") or 0)
+    if not count:
+        return answer
+    last = disruptions[-1]
+    note = sentences.failed_by_disruptions(
+        count, status["failed"], spec.get("backoffLimit"), events.of_one_pod(last.message), last.at
+    )
+    return replace(answer, notes=(*answer.notes, note), advice=next_steps.IGNORE_DISRUPTIONS)
+
+
+_BY_BACKOFF: Final = frozenset(
+    {"BackoffLimitExceeded", "FailedIndexes", "MaxFailedIndexesExceeded"}
+)
+"""Reasons with which a Job fails that has too many failed pods."""
+
+
+def _ignores_disruptions(spec: Mapping[str, Any]) -> bool:
+    """Return whether a Job does not count pods as failed that were disrupted."""
+    return any(
+        rule.get("action") == "Ignore"
+        and any(
+            pattern.get("type") == conditions.DISRUPTION_TARGET
+            for pattern in rule.get("onPodConditions") or ()
+        )
+        for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    )
+
+
 def _held_by_themselves(api: Api, subject: ExplainedObject) -> list[Document]:
     """Return the pods of an owner without a queue that are in a queue, or wait for one."""
     try:
@@ -461,7 +511,7 @@ def _as_left(
     if not has_run:
         return answer
     text = sentences.pods_left(
-        why="" if event is None else event.message,
+        why="" if event is None else events.of_one_pod(event.message),
         at="" if event is None else event.at,
         is_ending=any(_phase(pod) != "Failed" for pod in pods),
         pause_seconds=_job_pause_seconds(subject),
@@ -1050,14 +1100,15 @@ def _with_numbers(
         text = Text(answer.reason, answer.message)
         reserved = _why_without_quota(workload).message
         answer = _saying(answer, waiting.with_flavors(node, text, reserved))
-    if answer.reason not in _OF_QUOTA:
+    if answer.reason not in {*_OF_QUOTA, Code.WAITING_FOR_NODE}:
         return answer
     flavors = cluster.read_flavors(api) if shortages.counts_gpus(view) else ()
     shorts = shortages.of_workload(node, _AS_WORKLOAD(workload), view, flavors)
+    answer = replace(answer, notes=(*answer.notes, *_sick(api, answer, view, shorts, flavors)))
+    if answer.reason == Code.WAITING_FOR_NODE:
+        return answer
     uncounted = {pair for queue, pair in read.uncounted if queue == answer.cluster_queue}
     numbers = tuple(_numbers(short, uncounted) for short in shorts)
-    sick = _sick(view.status.conditions, {short.flavor for short in shorts})
-    answer = replace(answer, notes=(*answer.notes, *sick))
     pending = view.status.pending_workloads or 0
     place, count = _place(api, answer, read, pending, is_told=is_told)
     answer = replace(answer, numbers=numbers, waiting=count)
@@ -1387,18 +1438,45 @@ def _told_without_node(
             )
 
 
-def _sick(conditions_of_queue: Iterable[Any] | None, flavors: AbstractSet[str]) -> Iterator[str]:
-    """Yield which GPUs of flavors are promised and sick or missing, and on which nodes.
+def _sick(
+    api: Api,
+    answer: Answer,
+    queue: ClusterQueue,
+    shorts: Sequence[Shortage],
+    flavors: Sequence[ResourceFlavor],
+) -> tuple[str, ...]:
+    """Return which GPUs of the flavors for which something waits are sick or missing.
+
+    The nodes are read where they matter: where it waits for one, or the queue says that GPUs of
+    these flavors are sick. What the queue says is told where the nodes do not tell it.
 
     Args:
-        conditions_of_queue: conditions of the ClusterQueue.
-        flavors: that matter.
+        api: is asked with the rights of the caller.
+        answer: about what waits.
+        queue: its ClusterQueue.
+        shorts: what it asks for in each flavor.
+        flavors: those that were read; empty for none.
     """
-    for condition in conditions_of_queue or ():
-        is_short = condition.type == conditions.CAPACITY_SUFFICIENT and condition.status == "False"
-        short = {pair.flavor for pair in reading.existing_quota(condition.message)}
-        if is_short and not short.isdisjoint(flavors):
-            yield f"GPUs are sick or missing: {condition.message}"
+    condition = next(
+        (
+            condition
+            for condition in queue.status.conditions or ()
+            if condition.type == conditions.CAPACITY_SUFFICIENT
+        ),
+        None,
+    )
+    message = "" if condition is None else condition.message
+    stated = reading.sick_flavors(message)
+    resources_of: dict[str, set[str]] = {}
+    for short in shorts:
+        if answer.reason == Code.WAITING_FOR_NODE or short.flavor in stated:
+            resources_of.setdefault(short.flavor, set()).add(short.resource)
+    on_nodes = sick_nodes.notes(api, resources_of, flavors)
+    lacking = {pair.flavor for pair in reading.existing_quota(message)}
+    if on_nodes or condition is None or condition.status != "False":
+        return on_nodes
+    is_concerned = not lacking.isdisjoint(short.flavor for short in shorts)
+    return (f"GPUs are sick or missing: {message}",) if is_concerned else ()
 
 
 # ----------------------------------------------------------------- ClusterQueues, LocalQueues

@@ -180,12 +180,14 @@ class LastEvent:
         message: a sentence of the catalogue, or what the controller does in Kueue's words.
         at: when, RFC 3339; empty where it does not say that.
         kind: of what it is about.
+        count: how often it was reported.
     """
 
     reason: str
     message: str
     at: str
     kind: str = ""
+    count: int = 1
 
 
 def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> LastEvent | None:
@@ -194,8 +196,19 @@ def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> L
     Raises:
         KubeError: the API server did not answer.
     """
+    return max(events_of(api, namespace, uid, codes), key=_order, default=None)
+
+
+def events_of(
+    api: Api, namespace: str, uid: str, codes: AbstractSet[str]
+) -> tuple[LastEvent, ...]:
+    """Return the events about an object with one of some reasons, the oldest first.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
     events = (event for event in _events(api, namespace, "uid", uid) if event.reason in codes)
-    return max(events, key=_order, default=None)
+    return tuple(sorted(events, key=_order))
 
 
 def last_stop(api: Api, namespace: str, name: str, kinds: AbstractSet[str]) -> LastEvent | None:
@@ -264,8 +277,15 @@ def _events(api: Api, namespace: str, key: str, value: str) -> Iterator[LastEven
         for event in events.items:
             if event.get(note):
                 kind = event.get(regarding, {}).get("kind", "")
-                yield LastEvent(event.get("reason", ""), event[note], time_of(event), kind)
+                yield LastEvent(
+                    event.get("reason", ""), event[note], time_of(event), kind, _count(event)
+                )
         return
+
+
+def _count(event: Document) -> int:
+    count = (event.get("series") or {}).get("count") or event.get("count")
+    return count if isinstance(count, int) else 1
 
 
 def _order(event: LastEvent) -> tuple[str, str, str]:

@@ -226,6 +226,29 @@ def pod_disrupted(node: str, reason: str, message: str) -> Event:
     return Event(WARNING, POD_DISRUPTED, f"A pod left node {node}: {why}")
 
 
+_OF_JOB: Final = "; of this Job at least "
+
+
+def pod_of_job_disrupted(disruption: Event, pods: int) -> Event:
+    """Return the event on a batch Job that controls such a pod.
+
+    Args:
+        disruption: see `pod_disrupted`.
+        pods: how many pods of the Job have left so, this one included, as far as they were seen.
+    """
+    have = "1 pod has" if pods == 1 else f"{pods} pods have"
+    note = (
+        f"{disruption.note}{_OF_JOB}{have} left so: each counts as a failure against "
+        "backoffLimit, unless podFailurePolicy ignores DisruptionTarget"
+    )
+    return disruption._replace(note=note, cause=disruption.note)
+
+
+def of_one_pod(note: str) -> str:
+    """Return what an event says of one disrupted pod, without what it says of its Job."""
+    return note.partition(_OF_JOB)[0]
+
+
 def _why_disrupted(reason: str, message: str) -> str:
     return _DISRUPTIONS.get(reason) or message or reason or "?"
 

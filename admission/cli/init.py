@@ -81,6 +81,7 @@ Examples:
   gpu-admission init
   gpu-admission init --team research --team vision=vision-dev,vision-prod > queues.yaml
   gpu-admission init --team research:48 --team vision:32 --apply
+  gpu-admission init --team research:a100-80gb=40,h100-80gb=8 --team vision
   gpu-admission init --like resourcequota
 """
 )
@@ -93,8 +94,9 @@ Examples:
     metavar="NAME[=NAMESPACE,...][:GPUS]",
     help="A team and its namespaces; default: the namespace NAME. Repeat it for each team: all "
     "GPUs, cpu and memory are divided equally. With :GPUS it gets that many, and the same part of "
-    "everything else; what nobody gets is lent to all. Without --team: one ClusterQueue for "
-    "everybody.",
+    "everything else; what nobody gets is lent to all. Where nodes have several GPU products, "
+    "GPUS may say how many of each: a100-80gb=16,h100-80gb=8, by the names of the proposed "
+    "flavors. Without --team: one ClusterQueue for everybody.",
 )
 @click.option(
     "--like",
@@ -149,7 +151,10 @@ def init(
         try:
             objects, notes = _proposed(api, settings, teams, like)
         except ProposalError as error:
-            output.fail(str(error), "ask for less, or name a team without an amount")
+            output.fail(
+                str(error),
+                "ask for less or for flavors that are there, or name a team without an amount",
+            )
         compared = _less_first([_compare(api, proposed) for proposed in objects])
         if applies and not objects:
             raise InitError("; ".join(notes) or "no node offers GPUs")
@@ -191,8 +196,11 @@ def _teams(team_options: Sequence[str], settings: Settings) -> list[Team]:
     seen: set[str] = set()
     for text in team_options:
         whole, colon, number = text.partition(":")
-        if colon and not (number.isascii() and number.isdecimal()):
-            raise click.UsageError(f"--team {text}: {number!r} is no number of GPUs")
+        of_flavors = _of_flavors(text, number) if "=" in number else {}
+        if colon and not of_flavors and not _is_number(number):
+            raise click.UsageError(
+                f"--team {text}: {number!r} is no number of GPUs, and no FLAVOR=NUMBER,..."
+            )
         name, mark, listed = whole.partition("=")
         spaces = [namespace.strip() for namespace in listed.split(",")] if mark else [name]
         for label in (name, *spaces):
@@ -210,9 +218,34 @@ def _teams(team_options: Sequence[str], settings: Settings) -> list[Team]:
             seen.add(label)
         if name in {team.name for team in teams}:
             raise click.UsageError(f"--team {text}: there are two teams {name}")
-        gpus = int(number) if colon else None
-        teams.append(Team(name=name, namespaces=tuple(spaces), gpus=gpus))
+        gpus = sum(of_flavors.values()) if of_flavors else int(number) if colon else None
+        teams.append(Team(name=name, namespaces=tuple(spaces), gpus=gpus, of_flavors=of_flavors))
     return teams
+
+
+def _of_flavors(text: str, listed: str) -> dict[str, int]:
+    """Return how many GPUs of each flavor a team is to get.
+
+    Args:
+        text: what was typed of the team.
+        listed: the end of it, such as ``a100-80gb=16,h100-80gb=8``.
+
+    Raises:
+        UsageError: a number is none, or a flavor stands twice.
+    """
+    of_flavors: dict[str, int] = {}
+    for part in listed.split(","):
+        name, _, number = part.strip().partition("=")
+        if not name or not _is_number(number):
+            raise click.UsageError(f"--team {text}: {part!r} is not FLAVOR=NUMBER")
+        if name in of_flavors:
+            raise click.UsageError(f"--team {text}: flavor {name} stands twice")
+        of_flavors[name] = int(number)
+    return of_flavors
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
 
 
 def _proposed(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.gpu import resources
-from admission.gpu.health import DeviceReading
+from admission.gpu.health import DeviceReading, HealthPolicy
 from admission.gpu.nodes import NodeFacts
 from admission.gpu.published import Published
 from admission.objects import values, views
@@ -93,6 +93,24 @@ def _is_ready(view: views.Node) -> bool:
         condition.type == "Ready" and condition.status == "True"
         for condition in view.status.conditions or ()
     )
+
+
+def sick_since(view: views.Node, policy: HealthPolicy) -> str:
+    """Return since when conditions of a node keep its GPUs from use; RFC 3339.
+
+    Empty where none does, or where something without a time does: a cordon, or a label.
+    """
+    labels = view.metadata.labels or {}
+    label = labels.get(policy.health_label, "")
+    if view.spec.unschedulable or label == "unhealthy":
+        return ""
+    times = [
+        condition.last_transition_time or ""
+        for condition in view.status.conditions or ()
+        if (condition.type == "Ready" and condition.status != "True")
+        or (label != "healthy" and policy.bad_conditions.get(condition.type) == condition.status)
+    ]
+    return min(times, default="")
 
 
 _MACHINE: Final = ("cpu", "memory")

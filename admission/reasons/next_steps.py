@@ -98,6 +98,14 @@ class CatalogueEntry:
     at_first: str = ""
 
 
+IGNORE_DISRUPTIONS: Final = (
+    "create it anew with a podFailurePolicy whose first rule has action: Ignore and "
+    "onPodConditions: [{type: DisruptionTarget}], which needs restartPolicy: Never; pods that a "
+    "drain evicts do not count as failures then"
+)
+"""The next step of a Job that failed as its pods were disrupted."""
+
+
 CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
     {
         Code.WAITING_FOR_QUOTA: CatalogueEntry(

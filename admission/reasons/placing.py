@@ -1,8 +1,8 @@
 """What people are told where pods cannot be on nodes now."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.base import quantity
 from admission.base.causes import NoPlace
@@ -83,6 +83,59 @@ def without_node(resource: str, flavor: str, amount: int, queue: str, since: str
         f"{amount_text} {resource} in flavor {flavor} {'is' if amount == 1 else 'are'} held by"
         f" pods of ClusterQueue {queue} that are on no node; the oldest was admitted at {since}"
     )
+
+
+class SickDevices(NamedTuple):
+    """Devices of a node that cannot be used.
+
+    Attributes:
+        node: name of the node.
+        amount: how many.
+        reasons: why; empty where it is not told.
+        since: RFC 3339 time since when; empty where that is not known.
+    """
+
+    node: str
+    amount: int
+    reasons: Sequence[str]
+    since: str
+
+
+def sick(resource: str, flavor: str, total: int, devices: Iterable[SickDevices]) -> str:
+    """Return which devices of a flavor cannot be used and what to do, without a full stop.
+
+    ``1 of 8 nvidia.com/gpu of flavor a100 is sick: 1 on n1 (condition XIDErrors=True since
+    2026-01-02T03:04:05Z); nothing new starts on it until it is well; what the node says:
+    kubectl describe node n1``
+
+    Args:
+        resource: name of the devices.
+        flavor: the flavor.
+        total: how many its nodes have, the sick ones included.
+        devices: those that are sick, at least one.
+    """
+    in_order = sorted(devices, key=lambda part: (-part.amount, part.node))
+    named, rest = in_order[:_SICK_NODES], in_order[_SICK_NODES:]
+    parts = [f"{part.amount} on {part.node} ({_why_sick(part)})" for part in named]
+    if rest:
+        nodes = f"{len(rest)} more node{'s' if len(rest) > 1 else ''}"
+        parts.append(f"{sum(part.amount for part in rest)} on {nodes}")
+    count = sum(part.amount for part in in_order)
+    verb, them, they_are = ("is", "it", "it is") if count == 1 else ("are", "them", "they are")
+    return (
+        f"{count} of {total} {resource} of flavor {flavor} {verb} sick: {', '.join(parts)}; "
+        f"nothing new starts on {them} until {they_are} well; what the node says: "
+        f"kubectl describe node {in_order[0].node}"
+    )
+
+
+_SICK_NODES: Final = 3
+"""So many nodes with sick devices are named, those with most."""
+
+
+def _why_sick(part: SickDevices) -> str:
+    since = f" since {part.since}" if part.since else ""
+    return f"{', '.join(part.reasons) or 'the node offers fewer than it has'}{since}"
 
 
 _REFUSED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(

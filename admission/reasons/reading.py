@@ -553,6 +553,18 @@ def existing_quota(message: str) -> dict[FlavorResource, ExistingQuota]:
     return existing
 
 
+_SICK: Final = re.compile(r"\S+ in flavor (\S+): [^;]*\bsick\b")
+
+
+def sick_flavors(message: str) -> frozenset[str]:
+    """Return flavors of which GPUs are sick, held by pods or not.
+
+    Args:
+        message: of CapacitySufficient.
+    """
+    return frozenset(_SICK.findall(message))
+
+
 # --------------------------------------------------------------------------- places in a queue
 
 

@@ -1086,6 +1086,30 @@ def pods_left(*, why: str, at: str, is_ending: bool, pause_seconds: int | None) 
     return Text(Code.PODS_NOT_RUNNING, sentence(head, cause, makes))
 
 
+def failed_by_disruptions(
+    count: int, failed: int, backoff_limit: int | None, last: str, at: str
+) -> str:
+    """Return how many failures of a Job were disruptions, without a full stop.
+
+    ``2 of its 3 failed pods were disrupted, which backoffLimit (2) counts like any other failure;
+    the last: a pod left node n1: it was evicted, as kubectl drain does (10:15:35 UTC)``
+
+    Args:
+        count: how many were.
+        failed: how many of its pods failed.
+        backoff_limit: of the Job; None where it is not told.
+        last: what was said of the last one.
+        at: when, RFC 3339.
+    """
+    were = "was" if count == 1 else "were"
+    limit = "" if backoff_limit is None else f" ({backoff_limit})"
+    time_text = f" ({at[11:19]} UTC)" if at else ""
+    return (
+        f"{count} of its {failed} failed pods {were} disrupted, which backoffLimit{limit} counts "
+        f"like any other failure; the last: {last[:1].lower()}{last[1:]}{time_text}"
+    )
+
+
 def missing(counts: MemberCounts) -> str:
     """Return the first thing that a Workload lacks to run, as a clause."""
     total, scheduled = counts.asked, counts.scheduled

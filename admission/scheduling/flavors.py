@@ -665,20 +665,23 @@ class Assigner:
                 grade, fits = self._on_nodes(
                     scan, flavor, group, assumed, chosen, wants, grade, fits
                 )
-                if grade.chance == Chance.NO_FIT:
+                awaits_victims = (
+                    grade.chance <= Chance.NO_CANDIDATES
+                    and of_quota.chance == Chance.FIT
+                    and policy.when_can_preempt != SearchPolicy.TRY_NEXT
+                    and self._has_room_soon(wants)
+                )
+                if grade.chance == Chance.NO_FIT or awaits_victims:
                     scan.note_without_room(flavor, with_quota)
                 if grade.chance < of_quota.chance and (
                     grade.chance <= Chance.NO_CANDIDATES or self._has_room_alone(flavor, group)
                 ):
                     scan.note_conflict(chosen.flavors, self._snapshot.places.why(wants))
-                if (
-                    grade.chance == Chance.NO_FIT
-                    and of_quota.chance == Chance.FIT
-                    and policy.when_can_preempt != SearchPolicy.TRY_NEXT
-                    and self._has_room_soon(wants)
-                ):
+                if awaits_victims:
                     # Others were stopped for it here, and their quota is free before their pods
                     # have left. In another flavor it would have stopped them for nothing.
+                    for _, refusal in self._snapshot.places.why(wants):
+                        scan.note_refusal(of_nodes(refusal))
                     scan.stopped = -1
                     break
             rank = grade

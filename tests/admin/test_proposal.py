@@ -248,6 +248,55 @@ def test_a_team_gets_its_number_of_gpus_of_however_many_products(
         assert sum(of_teams) + left.get(key, 0) == amount
 
 
+def test_a_team_gets_of_each_product_what_is_said_and_the_others_get_some_of_what_is_left() -> (
+    None
+):
+    found = supply(
+        *(gpu_node(f"a{n}") for n in range(3)),
+        gpu_node("h", product="NVIDIA-H100-80GB-HBM3"),
+    )
+    a100, h100 = ("a100-80gb", GPU), ("h100-80gb", GPU)
+    teams = [
+        Team(
+            name="exact", namespaces=("x",), gpus=14, of_flavors={"a100-80gb": 12, "h100-80gb": 2}
+        ),
+        *numbered(half=9, rest=None),
+    ]
+    shares, left = proposal.shares(found, teams)
+    amounts = {one.team.name: (one.amounts[a100], one.amounts[h100]) for one in shares}
+    assert amounts == {"exact": (12, 2), "half": (6, 3), "rest": (6, 3)}
+    assert left == {}
+    exact, total = shares[0], found.amounts()
+    assert exact.why.startswith("12 a100-80gb, 2 h100-80gb: 14 of 32 GPUs")
+    cpu = (proposal.ANY_NODE, "cpu")
+    assert exact.amounts[cpu] == total[cpu] * 14 // 32 // 1000 * 1000
+    for key, amount in total.items():
+        assert sum(one.amounts.get(key, 0) for one in shares) == amount
+
+
+@pytest.mark.parametrize(
+    ("of_flavors", "said"),
+    [
+        ({"h200": 1}, "no flavor h200 of whole GPUs is proposed; these are: a100-80gb"),
+        ({"a100-80gb": 9}, "9 GPUs"),
+    ],
+)
+def test_what_no_flavor_has_is_not_proposed(of_flavors: dict[str, int], said: str) -> None:
+    found = supply(gpu_node("a"))
+    team = Team(name="t", namespaces=("t",), gpus=sum(of_flavors.values()), of_flavors=of_flavors)
+    with pytest.raises(proposal.ProposalError, match=said):
+        proposal.shares(found, [team])
+
+
+def test_more_of_a_product_than_there_is_is_refused_though_there_are_enough_gpus() -> None:
+    found = supply(gpu_node("a"), gpu_node("h", product="NVIDIA-H100-80GB-HBM3"))
+    team = Team(name="t", namespaces=("t",), gpus=9, of_flavors={"h100-80gb": 9})
+    with pytest.raises(
+        proposal.ProposalError, match="9 GPUs of flavor h100-80gb; its nodes have 8"
+    ):
+        proposal.shares(found, [team])
+
+
 def test_who_gets_an_equal_part_of_the_rest_is_told_of_what() -> None:
     found = supply(gpu_node("a"), gpu_node("b"))
     shares, _ = proposal.shares(found, numbered(big=8, other=None, more=None))

@@ -6,7 +6,7 @@ import pytest
 from typing_extensions import override
 
 from admission.answers import why
-from admission.base import names
+from admission.base import events, names, patches
 from admission.kube import resources
 from admission.kube.api import Page
 from admission.kube.resources import Resource
@@ -338,3 +338,65 @@ def test_a_job_with_a_pod_that_runs_or_has_succeeded_has_not_lost_its_pods(
     admit_running_job(store, pods=2, failed=1)
     start_pod(store, "a", "n1", phase=phase)
     assert why.explain(store, "ml", "job.batch/train").reason == "Admitted"
+
+
+def fail_job(store: Store, reason: str, **spec: Any) -> str:
+    """Have the Job fail whose four pods failed; return its UID."""
+    uid = admit_running_job(store)
+    job = store.get(resources.JOBS, "train", "ml")
+    job["spec"] |= {"backoffLimit": 3, **spec}
+    job = store.replace(resources.JOBS, job)
+    failed = {**make_condition("Failed", "True", reason, "Job has reached the limit")}
+    status = {"failed": 4, "conditions": [failed]}
+    store.replace(resources.JOBS, {**job, "status": status}, subresource="status")
+    workload = store.get(resources.WORKLOADS, "w", "ml")
+    workload["status"]["conditions"] += [make_condition("Finished", "True", "Failed", "It failed")]
+    store.replace(resources.WORKLOADS, workload, subresource="status")
+    return uid
+
+
+def tell_of_disruptions(store: Store, uid: str, count: int) -> None:
+    event = events.pod_of_job_disrupted(events.pod_disrupted("n1", "EvictionByEvictionAPI", ""), 1)
+    tell(store, uid, event.reason, event.note)
+    if count > 1:
+        series = {"count": count, "lastObservedTime": "2026-01-02T03:05:05.000000Z"}
+        change = patches.merge({"series": series})
+        store.patch(resources.EVENTS, "told", change, "ml")
+
+
+def test_a_job_that_failed_by_drains_says_how_many_failures_were_and_what_to_do(
+    store: Store,
+) -> None:
+    uid = fail_job(store, "BackoffLimitExceeded")
+    tell_of_disruptions(store, uid, 3)
+    answer = why.explain(store, "ml", "job.batch/train")
+    assert answer.state == "finished"
+    (note,) = answer.notes
+    assert note == (
+        "3 of its 4 failed pods were disrupted, which backoffLimit (3) counts like any other"
+        " failure; the last: a pod left node n1: it was evicted, as kubectl drain does"
+        " (03:05:05 UTC)"
+    )
+    assert answer.advice.startswith("create it anew with a podFailurePolicy")
+
+
+IGNORE: Document = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+
+
+@pytest.mark.parametrize(
+    ("reason", "spec", "count"),
+    [
+        ("BackoffLimitExceeded", {}, 0),
+        ("DeadlineExceeded", {}, 2),
+        ("BackoffLimitExceeded", {"podFailurePolicy": {"rules": [IGNORE]}}, 2),
+    ],
+    ids=["none was", "another limit", "they are not counted"],
+)
+def test_a_job_that_did_not_fail_by_drains_does_not_say_so(
+    store: Store, reason: str, spec: Document, count: int
+) -> None:
+    uid = fail_job(store, reason, **spec)
+    if count:
+        tell_of_disruptions(store, uid, count)
+    answer = why.explain(store, "ml", "job.batch/train")
+    assert (answer.notes, answer.advice) == ((), "")

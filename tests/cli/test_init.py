@@ -111,6 +111,32 @@ def test_before_quota_is_lowered_it_says_what_may_be_stopped(
     assert f"warning: {said}\n" in changed.stderr
 
 
+def test_each_queue_gets_of_each_gpu_product_the_quota_that_is_said(
+    store: ApplyingStore, kubeconfig: Path
+) -> None:
+    node = gpu_node("gpu-3", product="NVIDIA-H100-80GB-HBM3")
+    store.create(resources.NODES, node)
+    init(
+        kubeconfig, "--team", "research=r-a,r-b:a100-80gb=4,h100-80gb=8", "--team", "vision",
+        "--apply",
+    )  # fmt: skip
+    quotas = {
+        queue["metadata"]["name"]: {
+            flavor["name"]: flavor["resources"][0]["nominalQuota"]
+            for flavor in queue["spec"]["resourceGroups"][0]["flavors"]
+        }
+        for queue in store.list(resources.CLUSTER_QUEUES).items
+    }
+    assert quotas == {
+        "research": {"h100-80gb": 8, "a100-80gb": 4}, "vision": {"h100-80gb": 0, "a100-80gb": 20},
+    }  # fmt: skip
+    arguments = ["init", "--team", "a:a100-80gb=x", "--kubeconfig", str(kubeconfig)]
+    refused = CliRunner().invoke(main, arguments)
+    assert (refused.exit_code, "'a100-80gb=x' is not FLAVOR=NUMBER" in refused.stderr) == (2, True)
+    unknown = [*arguments[:2], "a:h200=1", *arguments[3:]]
+    assert "these are: a100-80gb, h100-80gb" in CliRunner().invoke(main, unknown).stderr
+
+
 def test_queues_that_are_not_named_and_promise_the_same_gpus_are_told(
     store: ApplyingStore, kubeconfig: Path
 ) -> None:

@@ -10,15 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from admission.base import causes, conditions, names, patches
+from admission.base.names import FlavorName, PodSetName
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import crds
 from admission.reasons import kueue, sentences
 from admission.sandbox.store import Store
-from tests.builders.cluster import make_namespace
+from tests.builders.cluster import make_namespace, make_node
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
-from tests.builders.queues import make_cluster_queue, make_local_queue
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import make_workload
 from tests.cli.served import KUBECONFIG, Served, served
 
@@ -624,6 +625,78 @@ def test_what_waits_is_told_which_nodes_of_its_flavor_are_sick(
     uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
     world.add_workload("job-train", uid, WAITS, resourceRequests=REQUESTS)
     assert world.told("train")["notes"] == notes
+
+
+KEPT = (
+    "All GPUs that the nominal quota promises exist; nvidia.com/gpu in flavor a100: 8 held by "
+    "running pods on sick GPUs or on nodes that take no new pods, and no longer count when these "
+    "pods end"
+)
+ON_SICK = (
+    "8 of 8 nvidia.com/gpu of flavor a100 are sick: 8 on n2 (condition XIDErrors=True since "
+    f"{TIME}); nothing new starts on them until they are well; what the node says: kubectl "
+    "describe node n2"
+)
+
+
+def add_sick_node(world: World, flavor: str = "a100") -> None:
+    """The node of a flavor, with 8 GPUs that are sick."""
+    world.store.create(resources.RESOURCE_FLAVORS, make_flavor(flavor, node_labels={"pool": "a"}))
+    node = make_node("n2", {"pool": "a"}, {names.GPU_RESOURCE: 8})
+    errors = {"type": "XIDErrors", "status": "True", "lastTransitionTime": TIME}
+    node["status"]["conditions"].append(errors)
+    world.store.create(resources.NODES, node)
+
+
+@pytest.mark.parametrize(
+    ("status", "stated"), [("False", SHORT), ("True", KEPT)], ids=["idle", "held by a pod"]
+)
+def test_what_waits_is_told_of_a_sick_gpu_how_many_where_since_when_and_what_to_do(
+    world: World, status: str, stated: str
+) -> None:
+    told = condition(conditions.CAPACITY_SUFFICIENT, status, "Capacity", stated)
+    add_queue(world, flavorsReservation=used("13"), pendingWorkloads=1, conditions=[told])
+    add_sick_node(world)
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    world.add_workload("job-train", uid, WAITS, resourceRequests=REQUESTS)
+    assert world.told("train")["notes"] == [ON_SICK]
+
+
+def test_the_sick_gpu_of_a_flavor_that_it_does_not_wait_for_is_not_told(world: World) -> None:
+    told = condition(conditions.CAPACITY_SUFFICIENT, "False", "Capacity", SHORT)
+    add_queue(world, flavorsReservation=used("13"), pendingWorkloads=1, conditions=[told])
+    add_sick_node(world, "h100")
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    world.add_workload("job-train", uid, WAITS, resourceRequests=REQUESTS)
+    assert ON_SICK not in world.told("train")["notes"]
+
+
+def test_what_has_quota_and_no_node_is_told_of_the_sick_gpu(world: World) -> None:
+    add_queue(world, pendingWorkloads=1)
+    add_sick_node(world)
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    no_place = causes.NoPlace(
+        flavors=(FlavorName("a100"),), pod_set=PodSetName("main"), count=1, fitting=0,
+        resource=names.GPU_RESOURCE, asks=8, free=0, refusals=(("sick", 1),),
+    )  # fmt: skip
+    refused = causes.RefusedPodSet(PodSetName("main"), (no_place,))
+    no_node = causes.NoFlavor(conditions.WaitReason.WAITING_FOR_NODE, (refused,))
+    waits = condition("QuotaReserved", "False", "WaitingForNode", kueue.message(no_node))
+    world.add_workload("job-train", uid, waits, resourceRequests=REQUESTS)
+    answer = world.told("train")
+    assert (answer["reason"], answer["notes"]) == ("WaitingForNode", [ON_SICK])
+
+
+def test_what_is_admitted_and_has_no_node_is_told_of_the_sick_gpu(world: World) -> None:
+    add_queue(world, flavorsReservation=used("8"))
+    add_sick_node(world)
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    counts = causes.MemberCounts(asked=1, created=1, scheduled=0, ready=0)
+    reason = conditions.PodsReadyReason.WAIT_FOR_START
+    ready = condition("PodsReady", "False", *kueue.pods_ready(reason, sentences.missing(counts)))
+    world.add_workload("job-train", uid, HOLDS, ADMITTED, ready, admission=ADMISSION)
+    answer = world.told("train")
+    assert (answer["reason"], answer["notes"]) == ("PodsNotRunning", [ON_SICK])
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,18 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from admission.base import patches
 from admission.controller.core import LeaderStarted, WatchMessage
+from admission.controller.watched_owners.disruptions import Disruptions
 from admission.kube import resources
 from admission.kube.reflector import Upserted
-from tests.controller.world import World, ready_world
+from admission.objects import views
+from tests.builders.pods import make_pod
+from tests.clocks import FakeClock
+from tests.controller.world import RecordedEvents, World, ready_world
 
 EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
 OF_DRAIN = "It left node n0: it was evicted, as kubectl drain does"
@@ -95,3 +100,21 @@ def test_only_who_leads_tells_and_nothing_that_is_old() -> None:
     standby.core.receive(LeaderStarted())
     standby.settle()
     assert disruptions(standby) == []
+
+
+def test_a_job_says_how_many_of_its_pods_were_disrupted_and_against_what_they_count() -> None:
+    disruptions_, recorder = Disruptions(FakeClock()), RecordedEvents()
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "night", "uid": "u"}
+    for name in ("night-a", "night-b"):
+        metadata = {"ownerReferences": [{**job, "controller": True}]}
+        pod = make_pod(name, namespace="ml", nodeName="n0", metadata=metadata)
+        evicted = {**pod, "status": {"conditions": [EVICTED]}}
+        disruptions_.note(msgspec.convert(pod, views.Pod), msgspec.convert(evicted, views.Pod))
+    disruptions_.tell(recorder)
+    told = [note for regarding, _, note in recorder.recorded if regarding == "night"]
+    left = "A pod left node n0: it was evicted, as kubectl drain does; of this Job at least "
+    counts = " left so: each counts as a failure against backoffLimit, unless podFailurePolicy"
+    assert told == [
+        f"{left}1 pod has{counts} ignores DisruptionTarget",
+        f"{left}2 pods have{counts} ignores DisruptionTarget",
+    ]

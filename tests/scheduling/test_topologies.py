@@ -1462,3 +1462,33 @@ def test_the_narrower_of_what_is_required_counts(request_: TopologyRequest, expe
     made.add(replace(job, pod_sets=(replace(main, needs=replace(main.needs, together=(RACK,))),)))
 
     assert admitted(made.cycle()) == expected
+
+
+def test_who_took_victims_in_a_flavor_waits_in_its_domains_until_their_pods_have_left():
+    """Their quota is free before the room of their domain is."""
+    made = cluster(
+        node("n1", "r1", 4),
+        node("n2", "r2", 4, pool="b"),
+        flavors={"a": "default", "b": "default"},
+        quota=4,
+        within=LOWER,
+        scan=("MayStopSearch", "MayStopSearch"),
+    )
+    made.add(asking("lower", 4, ONE_RACK))
+    assert domains(made.cycle(), "lower") == {"n1": 4}
+    made.add(asking("high", 4, ONE_RACK, priority=9))
+    assert list(evicted(made.cycle())) == ["lower"]
+    made.finish("lower")
+    key = WorkloadKey("default", "lower")
+    made.state.places.set_pod(
+        "p", BoundPod("n1", {GPU: 4, "pods": 4}, key, "main", is_leaving=True)
+    )
+
+    result = made.cycle()
+    assert admitted(result) == []
+    assert waits(result)["high"].reason == "TopologyPlacementFailed"
+    made.state.places.set_node(node("n3", "r1", 0))
+    assert admitted(made.cycle()) == []
+
+    made.state.places.drop_pod("p")
+    assert domains(made.cycle(), "high") == {"n1": 4}

@@ -1,13 +1,14 @@
 """Checks of nodes against flavors and quota: whether the promised GPUs exist."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import yaml
 
 from admission.admin import gpuconfigs, operators
+from admission.admin.doctor import guarding
 from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.findings import DoctorFinding, error, warning
 from admission.admin.doctor.picture import Picture, name_of
@@ -116,9 +117,10 @@ def _limiting(picture: Picture, pairs: Iterable[FlavorResource]) -> str:
 
     The quota of Cohorts cannot be limited so.
     """
+    listed = tuple(pairs)
     queues = {
         queue.metadata.name: queue.metadata.annotation(names.CAPACITY_GUARD)
-        for pair in pairs
+        for pair in listed
         for queue in _with_quota(picture, pair)
         if not _is_guarded(queue)
     }
@@ -126,8 +128,31 @@ def _limiting(picture: Picture, pairs: Iterable[FlavorResource]) -> str:
         return ""
     overwrite = " --overwrite" if any(queues.values()) else ""
     return (
-        f"; or limit the quota to what exists: kubectl annotate clusterqueue {' '.join(queues)} "
+        f"; or limit the quota to what exists{_taking(picture, listed)}: "
+        f"kubectl annotate clusterqueue {' '.join(queues)} "
         f"{names.CAPACITY_GUARD}={names.CAPACITY_GUARD_ENFORCE}{overwrite}"
+    )
+
+
+def _taking(picture: Picture, pairs: Sequence[FlavorResource]) -> str:
+    """Return whose nominal quota that would take, in brackets; empty for nobody's.
+
+    Args:
+        picture: of the cluster.
+        pairs: flavors of one resource, at least one.
+    """
+    resource = pairs[0].resource
+    text = partial(quota_use.amount_text, resource)
+    parts = [
+        f"{lost.holder} {text(lost.taken)} of {text(lost.nominal)}"
+        f"{f' of flavor {lost.flavor}' if len(pairs) > 1 else ''}"
+        for lost in guarding.taken(picture, resource, [pair.flavor for pair in pairs])
+    ]
+    if not parts:
+        return ""
+    return (
+        f" (by the order of names this takes nominal quota of {resource} from "
+        f"{', '.join(parts)}: also of what they use within it)"
     )
 
 

@@ -66,6 +66,13 @@ class TimedPod(views.Pod, frozen=True, kw_only=True):
     status: TimedPodStatus = TimedPodStatus()
 
 
+def is_admitted(pod: TimedPod) -> bool:
+    """Return whether a queue admitted a pod, or waits to."""
+    labels = pod.metadata.labels or {}
+    managed = labels.get(names.MANAGED_LABEL) == names.MANAGED_VALUE
+    return managed or names.PODSET_LABEL in labels
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """What the API server answered to a pod that it was asked to check and not to store.

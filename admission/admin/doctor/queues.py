@@ -90,7 +90,7 @@ def overcommitted(picture: Picture) -> Iterator[DoctorFinding]:
     holders: tuple[Holder, ...] = (*picture.cluster_queues, *picture.cohorts)
     trees: dict[str, list[ClusterQueue]] = {}
     for queue in picture.cluster_queues:
-        top = _top(queue.spec.cohort_name, parents)
+        top = queue_problems.top_of(queue.spec.cohort_name, parents)
         if top:
             trees.setdefault(top, []).append(queue)
         else:
@@ -100,7 +100,9 @@ def overcommitted(picture: Picture) -> Iterator[DoctorFinding]:
             )  # fmt: skip
     astray = _astray(holders, parents)
     for top, queues in sorted(trees.items()):
-        cohorts = [c for c in picture.cohorts if _top(c.metadata.name, parents) == top]
+        cohorts = [
+            c for c in picture.cohorts if queue_problems.top_of(c.metadata.name, parents) == top
+        ]
         nominal: Counter[_Pair] = Counter()
         groups = [*(queue.spec.resource_groups for queue in queues)]
         groups += [cohort.spec.resource_groups for cohort in cohorts]
@@ -133,21 +135,12 @@ def _astray(holders: Sequence[Holder], parents: Mapping[str, str]) -> dict[str, 
             is_cohort = isinstance(holder, Cohort)
             kind, field = ("Cohort", "parentName") if is_cohort else ("ClusterQueue", "cohortName")
             name = holder.metadata.name
-            problems[_top(meant, parents)] = QueueProblem(
+            problems[queue_problems.top_of(meant, parents)] = QueueProblem(
                 f"{kind} {name} shares nothing with them: it names another Cohort; did you mean "
                 f"{meant}?",
                 f"if so, correct its spec.{field}: kubectl edit {kind.lower()} {name}; else ",
             )
     return problems
-
-
-def _top(name: str, parents: Mapping[str, str]) -> str:
-    """Return the cohort above all others that a cohort is in; empty for none, or for a cycle."""
-    passed: set[str] = set()
-    while parents.get(name) and name not in passed:
-        passed.add(name)
-        name = parents[name]
-    return "" if name in passed else name
 
 
 def _above(

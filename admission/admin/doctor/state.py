@@ -7,7 +7,7 @@ from admission.admin import operators
 from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.devices import shown
 from admission.admin.doctor.findings import DoctorFinding, error, warning
-from admission.admin.doctor.picture import Picture, TimedPod, name_of
+from admission.admin.doctor.picture import Picture, TimedPod, is_admitted, name_of
 from admission.base import conditions, names
 from admission.base.errors import InvalidValueError
 from admission.base.namespaces import NEVER_MANAGED
@@ -42,7 +42,7 @@ def outside(picture: Picture) -> Iterator[DoctorFinding]:
     pods_by_cause: dict[tuple[str, str, str], list[tuple[TimedPod, Mapping[str, int]]]] = {}
     for pod in picture.pods:
         namespace = pod.metadata.namespace
-        if namespace in operator or _is_admitted(pod):
+        if namespace in operator or is_admitted(pod):
             continue
         try:
             gpus = pod_objects.held_gpus(pod)
@@ -63,12 +63,6 @@ def outside(picture: Picture) -> Iterator[DoctorFinding]:
             f"they started ({shown(pod.metadata.name for pod, _ in pods)}): {cause}"
         )
         yield warning("Namespace", namespace, text, mend)
-
-
-def _is_admitted(pod: TimedPod) -> bool:
-    labels = pod.metadata.labels or {}
-    managed = labels.get(names.MANAGED_LABEL) == names.MANAGED_VALUE
-    return managed or names.PODSET_LABEL in labels
 
 
 def _cause(picture: Picture, pod: TimedPod) -> tuple[str, str]:
@@ -184,7 +178,7 @@ def terminating(picture: Picture) -> Iterator[DoctorFinding]:
             yield from _of_view(picture, "Pod", pod)
         elif picture.age_seconds(pod.metadata.deletion_timestamp) > _PATIENCE_SECONDS:
             node = nodes.get(pod.spec.node_name)
-            if not pod_objects.held_gpus(pod) and not _is_admitted(pod):
+            if not pod_objects.held_gpus(pod) and not is_admitted(pod):
                 continue  # not ours to talk about
             yield error(
                 "Pod",

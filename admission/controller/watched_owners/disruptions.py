@@ -16,6 +16,7 @@ from admission.controller.writing import api_requests
 from admission.kube import resources
 from admission.objects import views
 
+_JOB: Final = (resources.JOBS.api_version, resources.JOBS.kind)
 _MOST: Final = 1000
 _NEWS_SECONDS: Final = 60.0
 """What is older was told by an earlier leader."""
@@ -41,6 +42,8 @@ class Disruptions:
         """
         self._clock = clock
         self._untold: deque[_Disruption] = deque(maxlen=_MOST)
+        self._of_jobs: dict[str, int] = {}
+        """Disrupted pods by the UID of their Job, the last one last."""
 
     def note(self, before: views.Pod, pod: views.Pod) -> None:
         """Take a pod that runs, as it was and as it is now."""
@@ -61,7 +64,18 @@ class Disruptions:
             "name": owner.name,
             "uid": owner.uid,
         }
-        self._untold.append(_Disruption(of_owner, events.pod_disrupted(*facts), now))
+        event = events.pod_disrupted(*facts)
+        if (owner.api_version, owner.kind) == _JOB:
+            event = events.pod_of_job_disrupted(event, self._count(owner.uid))
+        self._untold.append(_Disruption(of_owner, event, now))
+
+    def _count(self, job: str) -> int:
+        """Return how many pods of a Job were disrupted with this one; the oldest are forgotten."""
+        count = self._of_jobs.pop(job, 0) + 1
+        self._of_jobs[job] = count
+        if len(self._of_jobs) > _MOST:
+            del self._of_jobs[next(iter(self._of_jobs))]
+        return count
 
     def tell(self, recorder: Events) -> None:
         """Record what was noted since the last call."""

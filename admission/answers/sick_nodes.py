@@ -1,0 +1,87 @@
+"""Which GPUs of flavors are sick, on which nodes and since when, as the Nodes themselves tell it.
+
+It is as of now: conditions of queues tell it as of the last change that mattered to them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from admission.answers import cluster, quota_use
+from admission.answers.quota_use import NodeGpus
+from admission.base.errors import InvalidValueError
+from admission.gpu import resources as gpu_resources
+from admission.kube.api import Api
+from admission.objects import resource_flavor
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.reasons import placing
+from admission.scheduling import model
+
+
+def notes(
+    api: Api,
+    resources_of: Mapping[str, AbstractSet[str]],
+    flavors: Sequence[ResourceFlavor] = (),
+) -> tuple[str, ...]:
+    """Return which GPUs of flavors are sick, a sentence each.
+
+    Nothing is returned where none is, or where who asks may not read flavors or nodes.
+
+    Args:
+        api: is asked with the rights of the caller.
+        resources_of: what is asked for, by flavor.
+        flavors: those that were read; empty to read them.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    wanted = {
+        flavor: devices
+        for flavor, names in sorted(resources_of.items())
+        if (devices := {name for name in names if quota_use.is_gpu(name)})
+    }
+    if not wanted:
+        return ()
+    values = dict(_values(flavors or cluster.read_flavors(api), wanted))
+    if not values:
+        return ()
+    parts = quota_use.capacities(cluster.read_nodes(api))
+    return tuple(
+        sentence
+        for flavor, value in sorted(values.items())
+        for sentence in _of_flavor(flavor, quota_use.selected(parts, value), wanted[flavor])
+    )
+
+
+def _values(
+    flavors: Iterable[ResourceFlavor], wanted: Mapping[str, AbstractSet[str]]
+) -> Iterator[tuple[str, model.ResourceFlavor]]:
+    for flavor in flavors:
+        if flavor.metadata.name in wanted:
+            try:
+                yield flavor.metadata.name, resource_flavor.scheduling_value(flavor)
+            except InvalidValueError:
+                continue  # the conditions of its queues say so
+
+
+def _of_flavor(
+    flavor: str, parts: tuple[NodeGpus, ...], wanted: AbstractSet[str]
+) -> Iterator[str]:
+    """Yield what is sick of the devices that are asked for; GPU memory is that of any device."""
+    is_any = any(gpu_resources.is_virtual(name) for name in wanted)
+    devices = {
+        name
+        for part in parts
+        for name, count in part.sick.items()
+        if count and gpu_resources.is_device(name) and (is_any or name in wanted)
+    }
+    for name in sorted(devices):
+        total = sum(part.healthy.get(name, 0) + part.sick.get(name, 0) for part in parts)
+        yield placing.sick(
+            name,
+            flavor,
+            total,
+            (
+                placing.SickDevices(on_node.node, on_node.amount, on_node.reasons, on_node.since)
+                for on_node in quota_use.sick_on(parts, name)
+            ),
+        )
