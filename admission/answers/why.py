@@ -34,6 +34,7 @@ from admission.base import causes, clock, conditions, events, names, quantity, s
 from admission.base.causes import MemberCounts, Shortage
 from admission.base.conditions import Text, WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
+from admission.gpu import resources as resources_of_gpus
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.objects import queue_status, values, views
@@ -242,16 +243,27 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
 
 def _not_managed(subject: ExplainedObject) -> Text:
     """Return that no quota is kept for a pod or owner, or that it asks for no GPU by mistake."""
+    misspelled = sentences.resources_misspelled(_requested_names(subject))
+    return misspelled or sentences.not_managed()
+
+
+def _requested_names(subject: ExplainedObject) -> AbstractSet[str]:
+    """Return the resources that a pod, or the pod template of an owner, asks for."""
     spec = subject.document.get("spec") or {}
     spec = (spec.get("template") or {}).get("spec") or spec
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    requested = {
+    return {
         resource
         for container in containers
         for amounts in ("requests", "limits")
         for resource in (container.get("resources") or {}).get(amounts) or ()
     }
-    return sentences.resources_misspelled(requested) or sentences.not_managed()
+
+
+def _waits_for_queue(subject: ExplainedObject) -> bool:
+    """Return whether an owner without a queue is suspended and asks for GPUs."""
+    is_suspended = (subject.document.get("spec") or {}).get("suspend") is True
+    return is_suspended and any(map(resources_of_gpus.is_device, _requested_names(subject)))
 
 
 def _workload_of_pod(api: Api, subject: ExplainedObject, named: str | None) -> Document | None:
@@ -394,6 +406,8 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
         pods = _held_by_themselves(api, subject)
         if pods:
             return _of_pods(api, subject, pods)
+        if _waits_for_queue(subject):
+            return _answer(subject, State.NO_WORKLOAD, sentences.suspended_without_queue())
         return _answer(subject, State.NOT_MANAGED, _not_managed(subject))
     return _without_workload(api, subject, our_condition)
 

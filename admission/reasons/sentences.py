@@ -1168,6 +1168,12 @@ def not_managed() -> Text:
     return Text(Code.NOT_MANAGED, sentence("No quota is kept for it: it is in no queue"))
 
 
+def suspended_without_queue() -> Text:
+    """Return that something is suspended and asks for GPUs without a queue."""
+    head = "Waits: it is suspended and in no queue; it runs once it has a queue, or is resumed"
+    return Text(Code.QUEUE_REQUIRED, sentence(head))
+
+
 def no_workload() -> Text:
     """Return that the controller has made no Workload for something."""
     return Text(Code.NO_WORKLOAD, sentence("Waits: the controller has not taken it up yet"))
