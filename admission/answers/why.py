@@ -20,6 +20,7 @@ from admission.answers import (
     cluster,
     estimates,
     flavor_labels,
+    offered,
     quota_use,
     shortages,
     subjects,
@@ -227,7 +228,7 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
     if not named and labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
         is_queued = bool(labels.get(names.QUEUE_LABEL))
         late = "it was created while its namespace was excluded or the webhook was not installed"
-        answer = _answer(subject, State.NOT_MANAGED, _not_managed(subject))
+        answer = _answer(subject, State.NOT_MANAGED, _not_managed(api, subject, in_full=in_full))
         outside = broken_glass_time.notes(api, pod)
         return replace(answer, notes=outside or ((late,) if is_queued else ()))
     workload = _workload_of_pod(api, subject, named)
@@ -241,10 +242,21 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
     return replace(answer, nodes={node: 1}) if node else answer
 
 
-def _not_managed(subject: ExplainedObject) -> Text:
-    """Return that no quota is kept for a pod or owner, or that it asks for no GPU by mistake."""
-    misspelled = sentences.resources_misspelled(_requested_names(subject))
-    return misspelled or sentences.not_managed()
+def _not_managed(api: Api, subject: ExplainedObject, *, in_full: bool = True) -> Text:
+    """Return that no quota is kept for a pod or owner, or that it asks for what there is not.
+
+    Args:
+        api: is asked with the rights of the caller.
+        subject: the pod or owner.
+        in_full: whether nodes and queues are looked at, if it does not run.
+    """
+    requested = _requested_names(subject)
+    misspelled = sentences.resources_misspelled(requested)
+    if misspelled is not None:
+        return misspelled
+    if not in_full or _node(subject.document):
+        return sentences.not_managed()
+    return offered.lacking(api, subject.namespace, requested) or sentences.not_managed()
 
 
 def _requested_names(subject: ExplainedObject) -> AbstractSet[str]:
@@ -408,7 +420,7 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
             return _of_pods(api, subject, pods)
         if _waits_for_queue(subject):
             return _answer(subject, State.NO_WORKLOAD, sentences.suspended_without_queue())
-        return _answer(subject, State.NOT_MANAGED, _not_managed(subject))
+        return _answer(subject, State.NOT_MANAGED, _not_managed(api, subject))
     return _without_workload(api, subject, our_condition)
 
 
@@ -621,6 +633,8 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
             answers[0],
         )
         text = Text(first.reason, first.message)
+        if first.reason == Code.NOT_MANAGED:
+            text = _not_managed(api, subject, in_full=not nodes)
         if first.reason == Code.PODS_NOT_RUNNING:
             text = sentences.members_not_running(_counts(subject, pods, answers))
         answer = _answer(subject, first.state, text,

@@ -9,13 +9,15 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 
+from admission.answers import why
 from admission.base import causes, conditions, names, patches
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import crds
 from admission.reasons import kueue, sentences
 from admission.sandbox.store import Store
-from tests.builders.cluster import make_namespace
+from tests.answers.rights import OfTeam
+from tests.builders.cluster import make_namespace, make_node
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_local_queue
@@ -199,6 +201,46 @@ def test_what_asks_for_a_gpu_by_a_wrong_name_is_told_the_right_one(world: World)
             "Never starts as it is: nvidia.com/gpus is misspelled: a GPU is nvidia.com/gpu."
         )
         assert answer["next"] == "ask for nvidia.com/gpu, and create it anew"
+
+
+A100 = {"resources": {"limits": {"nvidia.com/a100": "1"}}}
+
+
+@pytest.fixture
+def offering(world: World) -> World:
+    """A node with GPUs, a queue of them, and a pod and a Job that ask for something else."""
+    world.store.create(resources.NODES, make_node("n1", units={"nvidia.com/gpu": 8}))
+    world.store.create(resources.CLUSTER_QUEUES, make_cluster_queue("cq"))
+    pod = make_pod("product", namespace="team", container=A100)
+    world.store.create(resources.PODS, pod)
+    world.store.create(resources.JOBS, make_job("products", pod={"container": A100}), "team")
+    return world
+
+
+@pytest.mark.parametrize("name", ["product", "products"])
+def test_what_asks_for_what_nothing_offers_is_told_what_there_is(
+    offering: World, name: str
+) -> None:
+    answer = offering.told(name)
+    assert answer["reason"] == "ResourceNotOffered"
+    assert answer["message"] == (
+        "Waits: no node and no queue offers nvidia.com/a100; there are: nvidia.com/gpu."
+    )
+    assert answer["next"].startswith("ask for one that there is, and create it anew")
+
+
+def test_what_asks_for_what_a_node_offers_is_told_of_its_queue(offering: World) -> None:
+    node = make_node("n2", units={"nvidia.com/a100": 1})
+    offering.store.create(resources.NODES, node)
+    assert offering.told("product")["reason"] == "NotManaged"
+
+
+def test_who_may_not_read_nodes_is_told_that_they_are_not_known(offering: World) -> None:
+    member: Any = OfTeam(offering.store, "team")
+    assert why.explain(member, "team", "pod/product").message == (
+        "Waits: no queue of its namespace has quota for nvidia.com/a100; there are: none of GPUs;"
+        " whether a node offers it is not known to your user."
+    )
 
 
 def test_a_pod_that_the_controller_has_not_seen_is_told_to_look_at_it(world: World) -> None:
