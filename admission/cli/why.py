@@ -1,6 +1,7 @@
 """``kubectl gpu why``: where something stands, and what to do about it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import click
@@ -63,6 +64,7 @@ def why(
         answer = visibility_why.explain(target.api, target.namespace, subject)
     if form == "json":
         output.print_json(visibility_why.document(answer))
+    answer = replace(answer, advice=clusters.repeated(answer.advice))
         return
     asking.say(_lines(answer, tables.width(), is_wide=form == output.WIDE))
 

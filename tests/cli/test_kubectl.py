@@ -203,6 +203,22 @@ def test_what_asks_for_a_gpu_by_a_wrong_name_is_told_the_right_one(world: World)
         assert answer["next"] == "ask for nvidia.com/gpu, and create it anew"
 
 
+def test_next_steps_are_for_the_cluster_that_was_typed(world: World) -> None:
+    world.add_pod("p", labels=OURS)
+    typed = ["--kubeconfig", str(world.kubeconfig), "--context", "here"]
+    options = " ".join(typed)
+    told = world.ask("gone", *typed)
+    assert told.stderr.splitlines()[-1] == (
+        f"hint: see those there are: kubectl get pods,jobs,workloads -n team {options}; what is "
+        f"gone may still be in the events: kubectl get events -n team {options}"
+    )
+    own = condition(conditions.POD_ADMITTED, "False", "PendingEvaluation", "")
+    world.add_pod("q", own, labels=OURS)
+    step = world.told("q", *typed)["next"]
+    assert step.endswith(f" {options}")
+    assert f"next: {step}" in world.ask("q", *typed).stdout.splitlines()
+
+
 A100 = {"resources": {"limits": {"nvidia.com/a100": "1"}}}
 
 
