@@ -126,7 +126,7 @@ class Answer:
         queue: its LocalQueue; empty where it has none.
         cluster_queue: where it was admitted, or where it waits; empty if unknown.
         workload: name of its Workload; empty where there is none.
-        flavors: assigned flavor by resource.
+        flavors: assigned flavors by resource: several where pods or pod sets differ.
         nodes: how many pods are on each node, of a pod or of an owner; sorted.
         place: in the ClusterQueue, from 1; None where it is not known or it does not wait.
         is_about: whether the place was said some time ago, or rounded.
@@ -150,7 +150,7 @@ class Answer:
     queue: str = ""
     cluster_queue: str = ""
     workload: str = ""
-    flavors: Mapping[str, str]
+    flavors: Mapping[str, tuple[str, ...]]
     nodes: Mapping[str, int] = field(default_factory=dict)
     place: int | None = None
     is_about: bool = False
@@ -164,7 +164,7 @@ class Answer:
 
 
 def explain(api: Api, namespace: str, typed: str) -> Answer:
-    """Return where ``[KIND/]NAME`` stands; see `subjects.find`.
+    """Return where ``[NAMESPACE/][KIND/]NAME`` stands; see `subjects.find`.
 
     Raises:
         SubjectError: nothing, or more than one object, is meant.
@@ -189,7 +189,7 @@ def _with_borrowed(api: Api, answer: Answer) -> Answer:
     except errors.ApiError:
         return answer
     behind = (queue for queue in listed if queue.spec.cluster_queue == answer.cluster_queue)
-    flavors = set(answer.flavors.values()) or None
+    flavors = set(_flavor_names(answer.flavors)) or None
     notes = borrowing.notes(borrowing.of_local_queues(behind), flavors)
     return replace(answer, notes=(*answer.notes, *notes))
 
@@ -637,9 +637,19 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
             text = _not_managed(api, subject, in_full=not nodes)
         if first.reason == Code.PODS_NOT_RUNNING:
             text = sentences.members_not_running(_counts(subject, pods, answers))
+        flavors = _by_resource(
+            (resource, name)
+            for pod_answer in answers
+            if pod_answer.state is State.ADMITTED
+            for resource, listed in pod_answer.flavors.items()
+            for name in listed
+        )
+        queues = {pod_answer.cluster_queue for pod_answer in answers}
+        if first.reason == Code.ADMITTED and queues == {first.cluster_queue}:
+            text = sentences.admitted(first.cluster_queue, sorted(_flavor_names(flavors)))
         answer = _answer(subject, first.state, text,
                          local=first.queue, cluster_queue=first.cluster_queue)  # fmt: skip
-        return replace(answer, parts=parts, nodes=nodes)
+        return replace(answer, parts=parts, nodes=nodes, flavors=flavors)
     worst, words = _first_in_line(api, waits)
     document = next(pod for pod in pods if pod["metadata"]["name"] == worst.name)
     first_waiting = _of_pod(api, ExplainedObject(resource=resources.PODS, document=document))
@@ -802,11 +812,11 @@ def _of_workload(
         or _told_queue(our_condition)
         or _cluster_queue(api, subject.namespace, local)
     )
-    flavors = {
-        resource: flavor
+    flavors = _by_resource(
+        pair
         for assignment in admission.get("podSetAssignments", [])
-        for resource, flavor in sorted(assignment.get("flavors", {}).items())
-    }
+        for pair in sorted(assignment.get("flavors", {}).items())
+    )
     is_leaving = bool(subject.document["metadata"].get("deletionTimestamp"))
     text = _text(workload, state, condition, our_condition, queue, flavors, is_leaving=is_leaving)
     answer = _answer(
@@ -856,7 +866,7 @@ def _text(
     condition: Mapping[str, Any],
     our_condition: Mapping[str, Any],
     queue: str,
-    flavors: Mapping[str, str],
+    flavors: Mapping[str, tuple[str, ...]],
     *,
     is_leaving: bool,
 ) -> Text:
@@ -936,7 +946,10 @@ def _of_evicted(
 
 
 def _of_admitted(
-    workload: Document, our_condition: Mapping[str, Any], queue: str, flavors: Mapping[str, str]
+    workload: Document,
+    our_condition: Mapping[str, Any],
+    queue: str,
+    flavors: Mapping[str, tuple[str, ...]],
 ) -> Text:
     refused = _true(workload, conditions.START_REFUSED)
     if refused:
@@ -953,12 +966,27 @@ def _of_admitted(
     return _runs(workload, queue, flavors)
 
 
-def _runs(workload: Document, queue: str, flavors: Mapping[str, str]) -> Text:
+def _by_resource(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Return the flavors of each resource of resources and flavors, each once."""
+    flavors: dict[str, tuple[str, ...]] = {}
+    for resource, flavor in pairs:
+        if flavor not in flavors.get(resource, ()):
+            flavors[resource] = (*flavors.get(resource, ()), flavor)
+    return flavors
+
+
+def _flavor_names(flavors: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the flavors of all resources, each once."""
+    return tuple(dict.fromkeys(name for of_resource in flavors.values() for name in of_resource))
+
+
+def _runs(workload: Document, queue: str, flavors: Mapping[str, tuple[str, ...]]) -> Text:
     """Return where a Workload was admitted of whose pods nothing bad is known."""
     if names.MADE_FOR_RUNNING in workload["metadata"].get("annotations", {}):
         return sentences.charged_running(queue)
     pods_held, pods_asked = _pods_held(workload)
-    return sentences.admitted(queue, flavors.values(), pods_held=pods_held, pods_asked=pods_asked)
+    listed = _flavor_names(flavors)
+    return sentences.admitted(queue, listed, pods_held=pods_held, pods_asked=pods_asked)
 
 
 def _pods_held(workload: Document) -> tuple[int, int]:
@@ -1640,7 +1668,7 @@ def document(answer: Answer) -> dict[str, Any]:
         "localQueue": answer.queue,
         "clusterQueue": answer.cluster_queue,
         "workload": answer.workload,
-        "flavors": dict(answer.flavors),
+        "flavors": {resource: ", ".join(each) for resource, each in answer.flavors.items()},
         "nodes": dict(answer.nodes),
         "place": answer.place,
         "placeIsAbout": answer.is_about,

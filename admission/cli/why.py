@@ -111,7 +111,9 @@ def _rows(answer: Answer) -> dict[str, str]:
     """Return what is known, by heading."""
     subject = "/".join(filter(None, (answer.namespace, answer.name)))
     age = tables.age(answer.since, output.clock().now())
-    flavors = ", ".join(f"{resource} on {flavor}" for resource, flavor in answer.flavors.items())
+    flavors = ", ".join(
+        f"{resource} on {' and '.join(names)}" for resource, names in answer.flavors.items()
+    )
     rows = {
         answer.kind.lower(): subject,
         "state": f"{answer.state} for {age}" if age else str(answer.state),

@@ -601,6 +601,31 @@ def test_a_deployment_that_runs_names_how_many_pods_are_on_which_nodes(world: Wo
     assert "  nodes       3 pods on gpu-0, gpu-1" in lines
 
 
+def test_a_deployment_names_every_flavor_that_its_pods_are_on(world: World) -> None:
+    metadata = {"labels": {**OURS, "app": "chat"}, "ownerReferences": make_deployment(world, 3)}
+    for number, flavor in enumerate(("l4", "a100", "l4")):
+        uid = world.add_pod(f"chat-{number}", **metadata)
+        parts = [{"name": "main", "flavors": {"nvidia.com/gpu": flavor, "cpu": "any"}}]
+        admission = {"clusterQueue": "cq", "podSetAssignments": parts}
+        world.add_workload(f"w-{number}", uid, HOLDS, ADMITTED, admission=admission)
+    lines = world.ask("deploy/chat").stdout.splitlines()
+    assert lines[0] == "Admitted by ClusterQueue cq on a100, any, l4."
+    assert "  flavors     cpu on any, nvidia.com/gpu on l4 and a100" in lines
+    assert world.told("deploy/chat")["flavors"] == {"cpu": "any", "nvidia.com/gpu": "l4, a100"}
+
+
+def test_a_workload_names_the_flavors_of_all_its_pod_sets(world: World) -> None:
+    uid = world.add_pod("p", labels=OURS)
+    parts = [
+        {"name": name, "flavors": {"nvidia.com/gpu": flavor}}
+        for name, flavor in (("lead", "l4"), ("work", "a100"))
+    ]
+    admission = {"clusterQueue": "cq", "podSetAssignments": parts}
+    world.add_workload("w", uid, HOLDS, ADMITTED, admission=admission)
+    assert world.told("p")["message"] == "Admitted by ClusterQueue cq on l4, a100."
+    assert world.told("p")["flavors"] == {"nvidia.com/gpu": "l4, a100"}
+
+
 @pytest.mark.parametrize(
     ("labels", "state", "reason"),
     [
