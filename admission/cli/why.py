@@ -32,6 +32,7 @@ _PARTS: Final = (TableColumn("NAME"), TableColumn("STATE"), TableColumn("WHY", g
     epilog=f"""\b
 Examples:
   kubectl gpu why train-0 -n research           # a pod, or whatever else has the name
+  kubectl gpu why research/train-0              # the same
   kubectl gpu why job/train
   kubectl gpu why deployment/chat -n serving
   kubectl gpu why workload/job-train-1f2e3 -o wide
@@ -41,7 +42,7 @@ Examples:
 
 {EXITS}"""
 )
-@click.argument("subject", metavar="[KIND/]NAME", shell_complete=named.subjects)
+@click.argument("subject", metavar="[NAMESPACE/][KIND/]NAME", shell_complete=named.subjects)
 @click.option(
     "-n", "--namespace", shell_complete=named.namespaces,
     help="Where it is. Default: that of the context.",
@@ -58,13 +59,14 @@ def why(
 
     KIND is pod, an owner such as job or deployment, workload, localqueue or clusterqueue, as
     kubectl takes it: singular, plural, short, or with its API group. A name alone is that of a
-    pod or, if there is none, of whatever else has the name.
+    pod or, if there is none, of whatever else has the name. A word before the name that is no kind
+    is a namespace.
     """
     with asking.asked(kubeconfig, context, namespace) as target:
         answer = visibility_why.explain(target.api, target.namespace, subject)
+    answer = replace(answer, advice=clusters.repeated(answer.advice))
     if form == "json":
         output.print_json(visibility_why.document(answer))
-    answer = replace(answer, advice=clusters.repeated(answer.advice))
         return
     asking.say(_lines(answer, tables.width(), is_wide=form == output.WIDE))
 
