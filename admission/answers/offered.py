@@ -4,7 +4,7 @@ A pod that asks for a resource that nothing offers, such as ``nvidia.com/a100``,
 in a queue or out of it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from admission.base.conditions import Text
@@ -78,10 +78,15 @@ def _on_nodes(api: Api) -> AbstractSet[str] | None:
     """Return what nodes and DeviceClasses offer; None where that may not be read."""
     try:
         nodes = api.list(resources.NODES, into=views.Node).items
-        offers = {name for node in nodes for name in node.status.allocatable or {}}
-        classes = api.list(resources.DEVICE_CLASSES, into=DeviceClass).items
+        classes = _device_classes(api)
     except errors.ForbiddenError:
         return None
-    except errors.NotFoundError:  # no DeviceClasses are served
-        return offers
+    offers = {name for node in nodes for name in node.status.allocatable or {}}
     return offers | {each.spec.extended_resource_name or "" for each in classes}
+
+
+def _device_classes(api: Api) -> Sequence[DeviceClass]:
+    try:
+        return api.list(resources.DEVICE_CLASSES, into=DeviceClass).items
+    except errors.NotFoundError:
+        return ()  # none are served

@@ -317,9 +317,10 @@ def _see(read: Read, target: QueriedCluster, name: str) -> str:
 
 def _owned(name: str, every: Iterable[Holder], waits: Iterable[Place]) -> str:
     """Return how to ask about an owner or Workload of that name; else nothing."""
+    subjects: tuple[Holder | Place, ...] = (*every, *waits)
     steps = (
         clusters.again(f"kubectl gpu why {subject} -n {each.namespace}")
-        for each in (*every, *waits)
+        for each in subjects
         for subject in [_name(each).partition("/")[2]]
         if name in _typed_as(each, subject)
     )
