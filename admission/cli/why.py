@@ -64,7 +64,8 @@ def why(
     """
     with asking.asked(kubeconfig, context, namespace) as target:
         answer = visibility_why.explain(target.api, target.namespace, subject)
-    answer = replace(answer, advice=clusters.repeated(answer.advice))
+    message, advice = map(clusters.repeated, (answer.message, answer.advice))
+    answer = replace(answer, message=message, advice=advice)
     if form == "json":
         output.print_json(visibility_why.document(answer))
         return
