@@ -1,20 +1,24 @@
-"""What waits and is in no ClusterQueue: its LocalQueue or its priority class does not exist.
+"""What waits and is in no ClusterQueue: it has no queue, or names something that does not exist.
 
 `of` returns plain data, `document` the same as JSON; docs/reference/commands.md documents it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from admission.answers import owning, waiting, without_queues
+import msgspec
+
+from admission.answers import owning, quota_use, waiting, without_queues
 from admission.answers.cluster import Read
-from admission.base import conditions, names
+from admission.base import conditions, names, structs
 from admission.base.conditions import Text
+from admission.base.errors import InvalidValueError
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
+from admission.objects import pods, views
 from admission.reasons import next_steps, reading, sentences
 from admission.reasons.next_steps import Code
 
@@ -33,6 +37,7 @@ class Queueless:
         requester: who created it, `owning.UNKNOWN` where nobody saw it.
         local_queue: that it names; empty for none.
         since: when it was created, RFC 3339.
+        asks: what it asks for, by resource; None where that is not known.
         message: why it waits, a sentence of the catalogue.
         reason: its code in the catalogue.
     """
@@ -43,6 +48,7 @@ class Queueless:
     requester: str
     local_queue: str
     since: str
+    asks: Mapping[str, int] | None
     message: str
     reason: str
 
@@ -55,7 +61,8 @@ class Queueless:
 def of(api: Api, read: Read, namespace: str, own_namespace: str) -> tuple[Queueless, ...]:
     """Return what waits in no ClusterQueue, by namespace and name.
 
-    Workloads are looked for in all that was read, and what has none, too, in one namespace.
+    Workloads are looked for in all that was read, and pods without a queue in all namespaces that
+    may be read. What else has no Workload is looked for in one namespace.
 
     Args:
         api: is asked with the rights of the caller.
@@ -74,6 +81,7 @@ def of(api: Api, read: Read, namespace: str, own_namespace: str) -> tuple[Queuel
             requester=place.requester,
             local_queue=place.local_queue,
             since=place.since,
+            asks=place.asks,
             message=place.message,
             reason=place.reason,
         )
@@ -84,6 +92,8 @@ def of(api: Api, read: Read, namespace: str, own_namespace: str) -> tuple[Queuel
     ]
     if own_namespace:
         queueless += _without_workload(api, read, own_namespace)
+    if not namespace:
+        queueless += (each for each in _pods_without_queue(api) if each.namespace != own_namespace)
     return tuple(sorted(queueless, key=lambda each: (each.namespace, each.owner, each.workload)))
 
 
@@ -97,55 +107,96 @@ def _without_workload(api: Api, read: Read, namespace: str) -> Iterator[Queueles
             *(owner.uid for owner in workload.metadata.owner_references or ()),
         )
     }
-    for lacking in (*_pods(api, namespace), *_owners(api, namespace, made_for)):
-        if lacking.uid not in made_for and lacking.text.reason in _NOT_FOUND:
-            metadata = lacking.metadata
-            yield Queueless(
-                namespace=namespace,
-                workload="",
-                owner=f"{lacking.kind} {metadata['name']}",
-                requester=(metadata.get("annotations") or {}).get(names.REQUESTER)
-                or owning.UNKNOWN,
-                local_queue=(metadata.get("labels") or {}).get(names.QUEUE_LABEL, ""),
-                since=metadata.get("creationTimestamp", ""),
-                message=lacking.text.message,
-                reason=lacking.text.reason,
-            )
+    waits = (
+        *_pods(api, namespace, _MANAGED),
+        *_owners(api, namespace, made_for),
+        *_jobs_without_queue(api, namespace),
+    )
+    for lacking in waits:
+        if lacking.uid not in made_for and lacking.text.reason in _REASONS:
+            yield _told(lacking)
+
+
+def _pods_without_queue(api: Api) -> Iterator[Queueless]:
+    """Yield the pods of all namespaces that wait for a queue, where all of them may be listed."""
+    for lacking in _pods(api, "", f"{_MANAGED},!{names.QUEUE_LABEL}"):
+        if lacking.text.reason in _REASONS:
+            yield _told(lacking)
 
 
 class _Lacking(NamedTuple):
     """A pod or owner that may have no Workload, and why."""
 
     kind: str
-    metadata: Document
+    document: Document
     text: Text
 
     @property
     def uid(self) -> str:
         """Return the UID of the object."""
-        uid: str = self.metadata["uid"]
+        uid: str = self.document["metadata"]["uid"]
         return uid
 
 
-_NOT_FOUND: Final = frozenset(
-    {Code.PRIORITY_CLASS_NOT_FOUND, Code.REFERENCE_NOT_FOUND, Code.LOCAL_QUEUE_NOT_FOUND}
-)
+def _told(lacking: _Lacking) -> Queueless:
+    metadata = lacking.document["metadata"]
+    return Queueless(
+        namespace=metadata.get("namespace", ""),
+        workload="",
+        owner=f"{lacking.kind} {metadata['name']}",
+        requester=(metadata.get("annotations") or {}).get(names.REQUESTER) or owning.UNKNOWN,
+        local_queue=(metadata.get("labels") or {}).get(names.QUEUE_LABEL, ""),
+        since=metadata.get("creationTimestamp", ""),
+        asks=_asks(lacking),
+        message=lacking.text.message,
+        reason=lacking.text.reason,
+    )
 
 
-def _pods(api: Api, namespace: str) -> Iterator[_Lacking]:
-    """Yield the pods in a queue that say what they wait for, as far as they may be listed."""
-    selector = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
+_AS_SPEC: Final = structs.converter(views.PodSpec)
+_PODS_OF: Final[Mapping[str, Callable[[Document], tuple[Document, int]]]] = {
+    resources.PODS.kind: lambda spec: (spec, 1),
+    resources.JOBS.kind: lambda spec: (spec["template"]["spec"], spec.get("parallelism", 1)),
+}
+"""The spec of the pods of a kind, and how many there are."""
+
+
+def _asks(lacking: _Lacking) -> Mapping[str, int] | None:
+    """Return the GPUs that a pod or Job asks for; None of other kinds, and where claims say it."""
+    if lacking.kind not in _PODS_OF:
+        return None
+    template, count = _PODS_OF[lacking.kind](lacking.document["spec"])
+    if template.get("resourceClaims"):
+        return None
     try:
-        pods = api.list(resources.PODS, namespace, label_selector=selector).items
+        gpus = pods.gpus_of(_AS_SPEC(template))
+    except (InvalidValueError, msgspec.ValidationError):
+        return None
+    return {resource: amount * count for resource, amount in gpus.items()}
+
+
+_MANAGED: Final = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
+_REASONS: Final = frozenset(
+    {
+        Code.QUEUE_REQUIRED, Code.PRIORITY_CLASS_NOT_FOUND, Code.REFERENCE_NOT_FOUND,
+        Code.LOCAL_QUEUE_NOT_FOUND,
+    }
+)  # fmt: skip
+
+
+def _pods(api: Api, namespace: str, selector: str) -> Iterator[_Lacking]:
+    """Yield the pods that say what they wait for, as far as they may be listed."""
+    try:
+        listed = api.list(resources.PODS, namespace, label_selector=selector).items
     except errors.ForbiddenError:
         return
-    for pod in pods:
+    for pod in listed:
         for condition in (pod.get("status") or {}).get("conditions") or ():
             if (condition["type"], condition["status"]) == (conditions.POD_ADMITTED, "False"):
                 why_it_waits = reading.of_condition(
                     condition.get("reason", ""), condition.get("message", "")
                 )
-                yield _Lacking(resources.PODS.kind, pod["metadata"], sentences.text(why_it_waits))
+                yield _Lacking(resources.PODS.kind, pod, sentences.text(why_it_waits))
 
 
 def _owners(api: Api, namespace: str, made_for: AbstractSet[str]) -> Iterator[_Lacking]:
@@ -176,7 +227,26 @@ def _owners(api: Api, namespace: str, made_for: AbstractSet[str]) -> Iterator[_L
         except (subjects.SubjectError, errors.NotFoundError, errors.ForbiddenError):
             continue  # it is gone, or may not be read
         text = Text(answer.reason, answer.message)
-        yield _Lacking(answer.kind, subject.document["metadata"], text)
+        yield _Lacking(answer.kind, subject.document, text)
+
+
+def _jobs_without_queue(api: Api, namespace: str) -> Iterator[_Lacking]:
+    """Yield the suspended Jobs that ask for GPUs and have no queue, nor an owner that has one."""
+    try:
+        jobs = api.list(resources.JOBS, namespace, label_selector=f"!{names.QUEUE_LABEL}").items
+    except errors.ForbiddenError:
+        return
+    for job in jobs:
+        owners = {owner["kind"] for owner in job["metadata"].get("ownerReferences", ())}
+        if not (job.get("spec") or {}).get("suspend") or owners - {_CRON_JOB}:
+            continue
+        lacking = _Lacking(resources.JOBS.kind, job, sentences.suspended_without_queue())
+        if _asks(lacking) != {}:
+            yield lacking
+
+
+_CRON_JOB: Final = "CronJob"
+"""An owner that has no queue of its own."""
 
 
 def document(queueless: tuple[Queueless, ...]) -> list[dict[str, Any]]:
@@ -189,6 +259,7 @@ def document(queueless: tuple[Queueless, ...]) -> list[dict[str, Any]]:
             "requester": each.requester,
             "localQueue": each.local_queue,
             "since": each.since,
+            "asks": None if each.asks is None else quota_use.amounts_document(each.asks),
             "message": each.message,
             "reason": each.reason,
             "neverStarts": each.never,

@@ -1,6 +1,6 @@
-"""What is asked about: ``[KIND/]NAME`` as people type it, and the object that it names."""
+"""What is asked about: ``[NAMESPACE/][KIND/]NAME`` as people type it, and the object it names."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -116,10 +116,11 @@ def serves(resource: Resource) -> bool:
 
 
 def find(api: Api, namespace: str, subject: str) -> ExplainedObject:
-    """Return the object that ``[KIND/]NAME`` names.
+    """Return the object that ``[NAMESPACE/][KIND/]NAME`` names.
 
-    A name alone is that of a pod or, if there is no such pod, of the only other object of the
-    namespace with that name, then of a group of pods that has no Workload yet, a LocalQueue last.
+    One word before the name is a kind if there is such a kind, else a namespace. A name alone is
+    that of a pod or, if there is no such pod, of the only other object of the namespace with that
+    name, then of a group of pods that has no Workload yet, a LocalQueue last.
     Of a group it is the pod that says what the group waits for.
 
     Raises:
@@ -133,6 +134,9 @@ def find(api: Api, namespace: str, subject: str) -> ExplainedObject:
             f"{subject!r} has no name", "say KIND/NAME, such as job/train, or the name alone",
             ErrorCode.UNKNOWN_KIND,
         )  # fmt: skip
+    outer, _, inner = kind.partition("/")
+    if inner:
+        return find(api, outer, f"{inner}/{name}")
     if kind:
         among = of_kind(kind)
         if not among:
@@ -168,9 +172,12 @@ def _called(typed: str, among: Iterable[Resource]) -> tuple[Resource, ...]:
 def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> ExplainedObject:
     """Return the Workload of an owner of a kind that an installation has added.
 
+    Where there is none, and the word is a namespace, it is the object of that name there.
+
     Raises:
-        SubjectError: no Workload of the namespace has such an owner, or the kind is shown
-            elsewhere.
+        SubjectError: no Workload of the namespace has such an owner and the word is no namespace,
+            or the kind is shown elsewhere.
+        ForbiddenError: the same, and the Workloads of the namespace may not be read.
     """
     for other in _called(typed, _ELSEWHERE):
         at = next_steps.at(_readable(api, namespace))
@@ -179,18 +186,47 @@ def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> Explained
             f"a {other.kind} neither waits nor admits", advice, ErrorCode.UNKNOWN_KIND
         )
     word = typed.lower().partition(".")[0]
-    for workload in api.list(resources.WORKLOADS, namespace).items:
+    refusal: errors.ForbiddenError | None = None
+    workloads: Sequence[Document] = ()
+    try:
+        workloads = api.list(resources.WORKLOADS, namespace).items
+    except errors.ForbiddenError as error:
+        refusal = error
+    for workload in workloads:
         for owner in workload["metadata"].get("ownerReferences", []):
             kind = owner["kind"].lower()
             if owner["name"] == name and word in (kind, f"{kind}s", f"{kind}es"):
                 return ExplainedObject(resource=resources.WORKLOADS, document=workload)
+    in_namespace = _in_namespace(api, typed, name)
+    if in_namespace is not None:
+        return in_namespace
+    if refusal is not None:
+        raise refusal
     kind_names = ", ".join(sorted({kind.kind.lower() for kind in kinds()}))
     raise SubjectError(
         f"kind {typed!r} is not known, and no Workload of namespace {namespace} has such an owner "
-        f"named {name!r}",
+        f"named {name!r}; nor is {typed!r} a namespace that you may read",
         f"kinds that are known: {kind_names}",
         ErrorCode.UNKNOWN_KIND,
     )
+
+
+def _in_namespace(api: Api, word: str, name: str) -> ExplainedObject | None:
+    """Return the object of a name in the namespace that a word names; None where it names none.
+
+    Raises:
+        SubjectError: the namespace has no such object, or several.
+    """
+    try:
+        api.get(resources.NAMESPACES, word)
+    except errors.ForbiddenError:
+        pass  # who may not read namespaces may read what is in one
+    except errors.ApiError:
+        return None  # there is none, or it is no name
+    try:
+        return find(api, word, name)
+    except errors.ForbiddenError:
+        return None
 
 
 def _words(resource: Resource) -> Iterator[str]:

@@ -20,6 +20,7 @@ from admission.answers import (
     cluster,
     estimates,
     flavor_labels,
+    offered,
     quota_use,
     shortages,
     sick_nodes,
@@ -35,6 +36,7 @@ from admission.base import causes, clock, conditions, events, names, quantity, s
 from admission.base.causes import MemberCounts, Shortage
 from admission.base.conditions import Text, WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
+from admission.gpu import resources as resources_of_gpus
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.objects import queue_status, values, views
@@ -126,7 +128,7 @@ class Answer:
         queue: its LocalQueue; empty where it has none.
         cluster_queue: where it was admitted, or where it waits; empty if unknown.
         workload: name of its Workload; empty where there is none.
-        flavors: assigned flavor by resource.
+        flavors: assigned flavors by resource: several where pods or pod sets differ.
         nodes: how many pods are on each node, of a pod or of an owner; sorted.
         place: in the ClusterQueue, from 1; None where it is not known or it does not wait.
         is_about: whether the place was said some time ago, or rounded.
@@ -150,7 +152,7 @@ class Answer:
     queue: str = ""
     cluster_queue: str = ""
     workload: str = ""
-    flavors: Mapping[str, str]
+    flavors: Mapping[str, tuple[str, ...]]
     nodes: Mapping[str, int] = field(default_factory=dict)
     place: int | None = None
     is_about: bool = False
@@ -164,7 +166,7 @@ class Answer:
 
 
 def explain(api: Api, namespace: str, typed: str) -> Answer:
-    """Return where ``[KIND/]NAME`` stands; see `subjects.find`.
+    """Return where ``[NAMESPACE/][KIND/]NAME`` stands; see `subjects.find`.
 
     Raises:
         SubjectError: nothing, or more than one object, is meant.
@@ -199,7 +201,7 @@ def _with_borrowed(api: Api, answer: Answer) -> Answer:
     except errors.ApiError:
         return answer
     behind = (queue for queue in listed if queue.spec.cluster_queue == answer.cluster_queue)
-    flavors = set(answer.flavors.values()) or None
+    flavors = set(_flavor_names(answer.flavors)) or None
     notes = borrowing.notes(borrowing.of_local_queues(behind), flavors)
     return replace(answer, notes=(*answer.notes, *notes))
 
@@ -238,7 +240,7 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
     if not named and labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
         is_queued = bool(labels.get(names.QUEUE_LABEL))
         late = "it was created while its namespace was excluded or the webhook was not installed"
-        answer = _answer(subject, State.NOT_MANAGED, _not_managed(subject))
+        answer = _answer(subject, State.NOT_MANAGED, _not_managed(api, subject, in_full=in_full))
         outside = broken_glass_time.notes(api, pod)
         return replace(answer, notes=outside or ((late,) if is_queued else ()))
     workload = _workload_of_pod(api, subject, named)
@@ -252,18 +254,40 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
     return replace(answer, nodes={node: 1}) if node else answer
 
 
-def _not_managed(subject: ExplainedObject) -> Text:
-    """Return that no quota is kept for a pod or owner, or that it asks for no GPU by mistake."""
+def _not_managed(api: Api, subject: ExplainedObject, *, in_full: bool = True) -> Text:
+    """Return that no quota is kept for a pod or owner, or that it asks for what there is not.
+
+    Args:
+        api: is asked with the rights of the caller.
+        subject: the pod or owner.
+        in_full: whether nodes and queues are looked at, if it does not run.
+    """
+    requested = _requested_names(subject)
+    misspelled = sentences.resources_misspelled(requested)
+    if misspelled is not None:
+        return misspelled
+    if not in_full or _node(subject.document):
+        return sentences.not_managed()
+    return offered.lacking(api, subject.namespace, requested) or sentences.not_managed()
+
+
+def _requested_names(subject: ExplainedObject) -> AbstractSet[str]:
+    """Return the resources that a pod, or the pod template of an owner, asks for."""
     spec = subject.document.get("spec") or {}
     spec = (spec.get("template") or {}).get("spec") or spec
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    requested = {
+    return {
         resource
         for container in containers
         for amounts in ("requests", "limits")
         for resource in (container.get("resources") or {}).get(amounts) or ()
     }
-    return sentences.resources_misspelled(requested) or sentences.not_managed()
+
+
+def _waits_for_queue(subject: ExplainedObject) -> bool:
+    """Return whether an owner without a queue is suspended and asks for GPUs."""
+    is_suspended = (subject.document.get("spec") or {}).get("suspend") is True
+    return is_suspended and any(map(resources_of_gpus.is_device, _requested_names(subject)))
 
 
 def _workload_of_pod(api: Api, subject: ExplainedObject, named: str | None) -> Document | None:
@@ -406,7 +430,9 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
         pods = _held_by_themselves(api, subject)
         if pods:
             return _of_pods(api, subject, pods)
-        return _answer(subject, State.NOT_MANAGED, _not_managed(subject))
+        if _waits_for_queue(subject):
+            return _answer(subject, State.NO_WORKLOAD, sentences.suspended_without_queue())
+        return _answer(subject, State.NOT_MANAGED, _not_managed(api, subject))
     return _without_workload(api, subject, our_condition)
 
 
@@ -657,11 +683,23 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
             answers[0],
         )
         text = Text(first.reason, first.message)
+        if first.reason == Code.NOT_MANAGED:
+            text = _not_managed(api, subject, in_full=not nodes)
         if first.reason == Code.PODS_NOT_RUNNING:
             text = sentences.members_not_running(_counts(subject, pods, answers))
+        flavors = _by_resource(
+            (resource, name)
+            for pod_answer in answers
+            if pod_answer.state is State.ADMITTED
+            for resource, listed in pod_answer.flavors.items()
+            for name in listed
+        )
+        queues = {pod_answer.cluster_queue for pod_answer in answers}
+        if first.reason == Code.ADMITTED and queues == {first.cluster_queue}:
+            text = sentences.admitted(first.cluster_queue, sorted(_flavor_names(flavors)))
         answer = _answer(subject, first.state, text,
                          local=first.queue, cluster_queue=first.cluster_queue)  # fmt: skip
-        return replace(answer, parts=parts, nodes=nodes)
+        return replace(answer, parts=parts, nodes=nodes, flavors=flavors)
     worst, words = _first_in_line(api, waits)
     document = next(pod for pod in pods if pod["metadata"]["name"] == worst.name)
     first_waiting = _of_pod(api, ExplainedObject(resource=resources.PODS, document=document))
@@ -824,11 +862,11 @@ def _of_workload(
         or _told_queue(our_condition)
         or _cluster_queue(api, subject.namespace, local)
     )
-    flavors = {
-        resource: flavor
+    flavors = _by_resource(
+        pair
         for assignment in admission.get("podSetAssignments", [])
-        for resource, flavor in sorted(assignment.get("flavors", {}).items())
-    }
+        for pair in sorted(assignment.get("flavors", {}).items())
+    )
     is_leaving = bool(subject.document["metadata"].get("deletionTimestamp"))
     text = _text(workload, state, condition, our_condition, queue, flavors, is_leaving=is_leaving)
     answer = _answer(
@@ -878,7 +916,7 @@ def _text(
     condition: Mapping[str, Any],
     our_condition: Mapping[str, Any],
     queue: str,
-    flavors: Mapping[str, str],
+    flavors: Mapping[str, tuple[str, ...]],
     *,
     is_leaving: bool,
 ) -> Text:
@@ -958,7 +996,10 @@ def _of_evicted(
 
 
 def _of_admitted(
-    workload: Document, our_condition: Mapping[str, Any], queue: str, flavors: Mapping[str, str]
+    workload: Document,
+    our_condition: Mapping[str, Any],
+    queue: str,
+    flavors: Mapping[str, tuple[str, ...]],
 ) -> Text:
     refused = _true(workload, conditions.START_REFUSED)
     if refused:
@@ -975,12 +1016,27 @@ def _of_admitted(
     return _runs(workload, queue, flavors)
 
 
-def _runs(workload: Document, queue: str, flavors: Mapping[str, str]) -> Text:
+def _by_resource(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Return the flavors of each resource of resources and flavors, each once."""
+    flavors: dict[str, tuple[str, ...]] = {}
+    for resource, flavor in pairs:
+        if flavor not in flavors.get(resource, ()):
+            flavors[resource] = (*flavors.get(resource, ()), flavor)
+    return flavors
+
+
+def _flavor_names(flavors: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the flavors of all resources, each once."""
+    return tuple(dict.fromkeys(name for of_resource in flavors.values() for name in of_resource))
+
+
+def _runs(workload: Document, queue: str, flavors: Mapping[str, tuple[str, ...]]) -> Text:
     """Return where a Workload was admitted of whose pods nothing bad is known."""
     if names.MADE_FOR_RUNNING in workload["metadata"].get("annotations", {}):
         return sentences.charged_running(queue)
     pods_held, pods_asked = _pods_held(workload)
-    return sentences.admitted(queue, flavors.values(), pods_held=pods_held, pods_asked=pods_asked)
+    listed = _flavor_names(flavors)
+    return sentences.admitted(queue, listed, pods_held=pods_held, pods_asked=pods_asked)
 
 
 def _pods_held(workload: Document) -> tuple[int, int]:
@@ -1690,7 +1746,7 @@ def document(answer: Answer) -> dict[str, Any]:
         "localQueue": answer.queue,
         "clusterQueue": answer.cluster_queue,
         "workload": answer.workload,
-        "flavors": dict(answer.flavors),
+        "flavors": {resource: ", ".join(each) for resource, each in answer.flavors.items()},
         "nodes": dict(answer.nodes),
         "place": answer.place,
         "placeIsAbout": answer.is_about,

@@ -212,8 +212,15 @@ def release(
     namespace: str,
     is_dry_run: bool,
 ) -> None:
-    """Let one pod, Job or other owner run outside of quota, or all of a namespace."""
+    """Let one pod, Job or other owner run outside of quota, or all of a namespace.
+
+    NAME may be NAMESPACE/NAME instead of -n.
+    """
     is_namespace = kind.lower() in _NAMESPACE
+    before, _, name = ("", "", name) if is_namespace else name.rpartition("/")
+    if before and namespace not in {"", before}:
+        raise click.UsageError(f"{kind} {before}/{name} is not in namespace {namespace}")
+    namespace = before or namespace
     if not is_namespace and not namespace:
         raise click.UsageError(f"which namespace is {kind} {name} in? Pass -n NAMESPACE")
     chosen = (

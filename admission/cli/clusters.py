@@ -1,8 +1,9 @@
 """The cluster that a command works on: its options, the connection, and commands for it."""
 
 import functools
+import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Final
 
@@ -60,8 +61,43 @@ def connected(target: ApiServerTarget, advice: str = "") -> Iterator[Client]:
 
 def again(command: str) -> str:
     """Return a command to type next, for the cluster that the present one was told to use."""
-    typed = [*_typed(), *targets.typed()]
+    typed = [word for option in _typed_again() for word in option]
     return shlex.join([*shlex.split(command), *typed]) if typed else command
+
+
+def repeated(text: str) -> str:
+    """Return a text whose commands have the options of the cluster that were typed.
+
+    A command ends at punctuation, or at the end of the text. One that names a cluster itself, as
+    those of `again` do, keeps what it has.
+    """
+    typed = _typed_again()
+    return _COMMAND.sub(lambda match: _with(match[0], typed), text) if typed else text
+
+
+_COMMAND: Final = re.compile(
+    r"\b(?:kubectl (?:annotate|apply|auth|config|cordon|create|delete|describe|drain|edit|get|gpu"
+    r"|label|logs|patch|port-forward|rollout|scale|uncordon|version|wait)"
+    r"|gpu-admission (?:break-glass|doctor|init|install|migrate|must-gather|stops|uninstall))\b"
+    r"(?:(?<![.,:]) +(?!(?:#|>|&&|2>&1)(?:\s|$))"
+    r"""(?:'[^'\n]*'|"[^"\n]*"|[^\s'"`;|()])+)*"""
+)
+"""A command of kubectl, or of this program for a cluster, with the punctuation that ends it."""
+
+
+def _with(text: str, typed: Sequence[tuple[str, str]]) -> str:
+    """Return a command, and what ends it, with the options that it does not have."""
+    command = text.rstrip(".,:")
+    words = command.split()
+    missing = [word for option in typed if option[0] not in words for word in option]
+    options = f" {shlex.join(missing)}" if missing else ""
+    return f"{command}{options}{text[len(command) :]}"
+
+
+def _typed_again() -> list[tuple[str, str]]:
+    """Return the options of the cluster, and of whom to act as, that were typed."""
+    names_and_values = [*_typed(), *targets.typed()]
+    return list(zip(names_and_values[::2], names_and_values[1::2], strict=True))
 
 
 def _typed() -> list[str]:

@@ -93,14 +93,21 @@ def holders(context: click.Context, _: click.Parameter, typed: str) -> list[Comp
 
 
 def subjects(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return pods of the namespace and ``KIND/``; after that, the objects of the kind."""
+    """Return pods of the namespace and ``KIND/``; after that, the objects of the kind.
+
+    After another word, which may be a namespace, the pods of that.
+    """
     kind, slash, _rest = typed.partition("/")
 
     def every(api: Api, namespace: str) -> Iterator[str]:
         if slash:
             resource = _BY_KIND.get(kind)
-            if resource is not None:
-                yield from (f"{kind}/{name}" for name in _names(api, resource, namespace))
+            found_names = (
+                _names(api, resources.PODS, kind)
+                if resource is None
+                else _names(api, resource, namespace)
+            )
+            yield from (f"{kind}/{name}" for name in found_names)
             return
         yield from _names(api, resources.PODS, namespace)
 

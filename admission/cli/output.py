@@ -175,8 +175,12 @@ def one_line(text: str) -> str:
 def fail(message: str, advice: str = "", *, code: ErrorCode = ErrorCode.OTHER) -> NoReturn:
     """End the command with exit code 1, a message, and what to do next.
 
-    With ``-o json``, standard output has the same as a document.
+    With ``-o json``, standard output has the same as a document. Commands in the texts are for
+    the cluster that the present one was told to use.
     """
+    from admission.cli import clusters  # noqa: PLC0415 - it imports this module
+
+    message, advice = clusters.repeated(message), clusters.repeated(advice)
     if _wants_json():
         print_json(
             {

@@ -1,6 +1,6 @@
 """``kubectl gpu queue``: who waits at which place."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -26,6 +26,8 @@ _ESTIMATES: Final = (
     "note: the column STARTS is an estimate: what runs uses all of its time limit, and nothing "
     "comes that goes first"
 )
+_UNKNOWN: Final = "?"
+_NO_QUEUE: Final = "none"
 _KIND_AND_NAME: Final = 2
 """Words of an owner that can be asked about; of a group of pods there are more."""
 _NO_ESTIMATES: Final = (
@@ -43,6 +45,7 @@ _COLUMNS: Final = (
     TableColumn("REQUESTER", goes=3),
 )
 _UNQUEUED_COLUMNS: Final = (
+    TableColumn("ASKS", whole=True),
     TableColumn("OWNER"),
     TableColumn("AGE", right=True),
     TableColumn("LOCALQUEUE", goes=1),
@@ -83,8 +86,9 @@ def queue(
     QUEUE is a ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME. The default is every
     ClusterQueue with waiting Workloads; with -n, only those of that namespace are shown, at their
     places in the whole queue. Place 1 is tried next. What never starts has no place, unless its
-    queue is StrictFIFO: then the others wait for it. What names a LocalQueue or, with -n, a
-    priority class that does not exist is in no queue, and comes last.
+    queue is StrictFIFO: then the others wait for it. What is in no queue comes last: pods that
+    need one, what names a LocalQueue that does not exist and, with -n, suspended Jobs with GPUs
+    and without a queue, and what names a priority class that does not exist.
     """
     with asking.asked(kubeconfig, context, asking.namespace_of(name) or namespace) as target:
         read = target.read()
@@ -115,7 +119,7 @@ def queue(
     if unqueued:
         if queues:
             click.echo("")
-        asking.say(_unqueued_lines(unqueued, limit, width, now))
+        asking.say(_unqueued_lines(unqueued, limit, width, now, every=all_resources))
     if not estimates.may_read_all(read) and any(_may_start(queue) for queue in queues):
         asking.say(tables.sentence(f"note: {estimates.NOT_READ}", width, "  "))
     if unread:
@@ -135,7 +139,7 @@ def _unqueued(target: QueriedCluster, read: Read) -> tuple[Queueless, ...]:
 
 
 def _unqueued_lines(
-    unqueued: Sequence[Queueless], limit: int, width: int, now: datetime
+    unqueued: Sequence[Queueless], limit: int, width: int, now: datetime, *, every: bool
 ) -> Iterator[str]:
     noun = "1 pod or owner" if len(unqueued) == 1 else f"{len(unqueued):,} pods and owners"
     yield from tables.sentence(
@@ -144,9 +148,10 @@ def _unqueued_lines(
     shown = unqueued[:limit] if limit else unqueued
     rows = [
         (
+            _UNKNOWN if each.asks is None else _asks(each.asks, {}, every=every),
             owning.shown(each.namespace, each.owner, each.workload),
             tables.age(each.since, now),
-            each.local_queue,
+            each.local_queue or _NO_QUEUE,
             "" if each.requester == owning.UNKNOWN else each.requester,
         )
         for each in shown
@@ -291,17 +296,22 @@ def _between(resource: str, lowest: int | None, highest: int) -> str:
     return f"{quantity.from_canonical(resource, lowest)} to {high}"
 
 
-def _row(place: Place, showing: _Showing) -> tuple[str, ...]:
-    gpus = {resource: n for resource, n in place.asks.items() if quota_use.is_gpu(resource)}
-    shown = place.asks if showing.every or not gpus else gpus
-    asks = ", ".join(
-        f"{_between(resource, place.lowest.get(resource), shown[resource])} {resource}"
+def _asks(amounts: Mapping[str, int], lowest: Mapping[str, int], *, every: bool) -> str:
+    """Return what is asked for in words: GPUs, and all others on request or without GPUs."""
+    gpus = {resource: n for resource, n in amounts.items() if quota_use.is_gpu(resource)}
+    shown = amounts if every or not gpus else gpus
+    parts = (
+        f"{_between(resource, lowest.get(resource), shown[resource])} {resource}"
         for resource in sorted(shown, key=quota_use.order_of)
     )
+    return ", ".join(parts) or "nothing"
+
+
+def _row(place: Place, showing: _Showing) -> tuple[str, ...]:
     return (
         "-" if place.place is None else str(place.place),
         _starts(place, showing),
-        asks or "nothing",
+        _asks(place.asks, place.lowest, every=showing.every),
         owning.shown(place.namespace, place.owner, place.workload),
         tables.age(place.since, showing.now),
         place.local_queue,

@@ -135,11 +135,16 @@ def _line(
 def sentence(text: str, width: int, indent: str = "") -> list[str]:
     """Return a text in lines; those after the first are indented, and names stay whole.
 
+    Commands in it are for the cluster that the present one was told to use.
+
     Args:
         text: of words.
         width: width in characters; 0 for any.
         indent: before each line but the first.
     """
+    from admission.cli import clusters  # noqa: PLC0415 - it imports modules that import this one
+
+    text = clusters.repeated(text)
     if not width:
         return [text]
     size = max(width, 2 * _LEAST)

@@ -222,7 +222,7 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
         output.fail(
             f"{name!r} is no {kind or 'node, queue, cohort or user'} that holds something"
             f"{where if where.startswith(' in ') else ' you may read'}",
-            _owned(name, every)
+            _owned(name, every, waits_anywhere)
             or similar(name, _known_names(read, target, every)) + _see(read, target, name),
             code=ErrorCode.NOT_FOUND,
         )
@@ -315,16 +315,25 @@ def _see(read: Read, target: QueriedCluster, name: str) -> str:
     return asking.see_in_namespace(read, target, command, step)
 
 
-def _owned(name: str, every: Iterable[Holder]) -> str:
-    """Return how to ask about an owner or Workload of that name that holds quota; else nothing."""
+def _owned(name: str, every: Iterable[Holder], waits: Iterable[Place]) -> str:
+    """Return how to ask about an owner or Workload of that name; else nothing."""
+    subjects: tuple[Holder | Place, ...] = (*every, *waits)
     steps = (
-        clusters.again(f"kubectl gpu why {subject} -n {holder.namespace}")
-        for holder in every
-        if name in {holder.workload, holder.owner.partition(" ")[2]}
-        for subject in [_name(holder).partition("/")[2]]
+        clusters.again(f"kubectl gpu why {subject} -n {each.namespace}")
+        for each in subjects
+        for subject in [_name(each).partition("/")[2]]
+        if name in _typed_as(each, subject)
     )
     listed = tables.listed(dict.fromkeys(steps))
     return f"where it stands: {listed}" if listed else ""
+
+
+def _typed_as(each: Holder | Place, subject: str) -> Iterator[str]:
+    """Yield how people type the name of an owner or Workload, alone or with its namespace."""
+    for typed in (each.workload, each.owner.partition(" ")[2], subject):
+        if typed:
+            yield typed
+            yield f"{each.namespace}/{typed}"
 
 
 def _known_names(read: Read, target: QueriedCluster, every: Iterable[Holder]) -> Iterator[str]:
@@ -544,7 +553,7 @@ def _held(amount_held: HeldQuota) -> str:
     return f"{number} {amount_held.resource.rpartition('/')[2]} on {amount_held.flavor}"
 
 
-def _name(holder: Holder) -> str:
+def _name(holder: Holder | Place) -> str:
     return owning.shown(holder.namespace, holder.owner, holder.workload)
 
 

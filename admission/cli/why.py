@@ -1,6 +1,7 @@
 """``kubectl gpu why``: where something stands, and what to do about it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import click
@@ -31,6 +32,7 @@ _PARTS: Final = (TableColumn("NAME"), TableColumn("STATE"), TableColumn("WHY", g
     epilog=f"""\b
 Examples:
   kubectl gpu why train-0 -n research           # a pod, or whatever else has the name
+  kubectl gpu why research/train-0              # the same
   kubectl gpu why job/train
   kubectl gpu why deployment/chat -n serving
   kubectl gpu why workload/job-train-1f2e3 -o wide
@@ -40,7 +42,7 @@ Examples:
 
 {EXITS}"""
 )
-@click.argument("subject", metavar="[KIND/]NAME", shell_complete=named.subjects)
+@click.argument("subject", metavar="[NAMESPACE/][KIND/]NAME", shell_complete=named.subjects)
 @click.option(
     "-n", "--namespace", shell_complete=named.namespaces,
     help="Where it is. Default: that of the context.",
@@ -57,10 +59,13 @@ def why(
 
     KIND is pod, an owner such as job or deployment, workload, localqueue or clusterqueue, as
     kubectl takes it: singular, plural, short, or with its API group. A name alone is that of a
-    pod or, if there is none, of whatever else has the name.
+    pod or, if there is none, of whatever else has the name. A word before the name that is no kind
+    is a namespace.
     """
     with asking.asked(kubeconfig, context, namespace) as target:
         answer = visibility_why.explain(target.api, target.namespace, subject)
+    message, advice = map(clusters.repeated, (answer.message, answer.advice))
+    answer = replace(answer, message=message, advice=advice)
     if form == "json":
         output.print_json(visibility_why.document(answer))
         return
@@ -109,7 +114,9 @@ def _rows(answer: Answer) -> dict[str, str]:
     """Return what is known, by heading."""
     subject = "/".join(filter(None, (answer.namespace, answer.name)))
     age = tables.age(answer.since, output.clock().now())
-    flavors = ", ".join(f"{resource} on {flavor}" for resource, flavor in answer.flavors.items())
+    flavors = ", ".join(
+        f"{resource} on {' and '.join(names)}" for resource, names in answer.flavors.items()
+    )
     rows = {
         answer.kind.lower(): subject,
         "state": f"{answer.state} for {age}" if age else str(answer.state),

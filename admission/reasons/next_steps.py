@@ -31,6 +31,7 @@ class Code(StrEnum):
     NO_TOPOLOGY = "NoTopology"
     RESOURCE_NOT_COVERED = "ResourceNotCovered"
     RESOURCE_MISSPELLED = "ResourceMisspelled"
+    RESOURCE_NOT_OFFERED = "ResourceNotOffered"
     PENDING_EVALUATION = WaitReason.PENDING_EVALUATION.value
     # queues
     QUEUE_REQUIRED = "QueueRequired"
@@ -178,6 +179,11 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         Code.RESOURCE_MISSPELLED: CatalogueEntry(
             "It asks for GPUs by a name that is misspelled",
             f"ask for {names.GPU_RESOURCE}, and create it anew",
+        ),
+        Code.RESOURCE_NOT_OFFERED: CatalogueEntry(
+            "Nothing offers one of its resources",
+            f"ask for one that there is, and create it anew: a GPU is {names.GPU_RESOURCE}, and "
+            f"nodeSelector {names.GPU_PRODUCT_LABEL} chooses its product",
         ),
         Code.PENDING_EVALUATION: CatalogueEntry(
             "Its turn has not come yet",

@@ -517,6 +517,27 @@ def resources_not_covered(missing: Iterable[str], cluster_queue: str = "") -> Te
     )
 
 
+def resources_not_offered(
+    missing: Iterable[str], offered: Iterable[str], *, knows_nodes: bool
+) -> Text:
+    """Return that no queue counts resources and, where nodes are known, that none offers them.
+
+    ``Waits: no node and no queue offers nvidia.com/a100; there are: nvidia.com/gpu.``
+
+    Args:
+        missing: the resources.
+        offered: those of devices that there are.
+        knows_nodes: whether nodes could be read.
+    """
+    place = (
+        "no node and no queue offers" if knows_nodes else "no queue of its namespace has quota for"
+    )
+    head = f"Waits: {place} {listed(name(resource) for resource in sorted(missing))}"
+    every = listed(name(resource) for resource in sorted(offered)) or "none of GPUs"
+    whether = "" if knows_nodes else "whether a node offers it is not known to your user"
+    return Text(Code.RESOURCE_NOT_OFFERED, sentence(head, f"there are: {every}", whether))
+
+
 def no_matching_flavor(why: Iterable[str], cluster_queue: str = "") -> Text:
     """Return that pods may not run on any flavor of the queue.
 
@@ -1190,6 +1211,12 @@ def finished(message: str) -> Text:
 def not_managed() -> Text:
     """Return that no quota is kept for something."""
     return Text(Code.NOT_MANAGED, sentence("No quota is kept for it: it is in no queue"))
+
+
+def suspended_without_queue() -> Text:
+    """Return that something is suspended and asks for GPUs without a queue."""
+    head = "Waits: it is suspended and in no queue; it runs once it has a queue, or is resumed"
+    return Text(Code.QUEUE_REQUIRED, sentence(head))
 
 
 def no_workload() -> Text:

@@ -5,7 +5,7 @@ where an annotation is read. A key of Kueue that resembles none that people set 
 may be of a version of Kueue that this program does not serve.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -57,28 +57,73 @@ def without_effect(metadata: Iterable[views.ObjectMeta]) -> tuple[str, ...]:
         metadata: of what is created, then of the templates of its pods, as the user wrote them.
     """
     created, *templates = metadata
+    return _without_effect(created, templates, lambda _: True)
+
+
+def of_update(
+    before: Iterable[views.ObjectMeta], after: Iterable[views.ObjectMeta]
+) -> tuple[str, ...]:
+    """Return a warning for each key without effect that an update adds, changes or moves.
+
+    What had no effect before, and stays as it is, was told at creation.
+
+    Args:
+        before: metadata of what is changed, then of the templates of its pods, as stored.
+        after: likewise, as it would be stored.
+    """
+    changed, *templates = after
+    stored, *stored_templates = before
+    keys = {
+        key
+        for was, now in ((_written([stored]), _written([changed])),
+                         (_written(stored_templates), _written(templates)))
+        for _, key, _ in was ^ now
+    }  # fmt: skip
+    return _without_effect(changed, templates, keys.__contains__) if keys else ()
+
+
+def _written(metadata: Iterable[views.ObjectMeta]) -> set[tuple[str, str, str]]:
+    """Return labels and annotations as sort, key and value."""
+    return {
+        (sort, key, value)
+        for each in metadata
+        for sort, items in ((_LABEL, each.labels), (_ANNOTATION, each.annotations))
+        for key, value in (items or {}).items()
+    }
+
+
+def _without_effect(
+    written_on: views.ObjectMeta,
+    templates: Sequence[views.ObjectMeta],
+    is_told: Callable[[str], bool],
+) -> tuple[str, ...]:
+    """Return the warnings about those keys of an object and its templates that are to be told."""
     keys: dict[str, dict[str, None]] = {_LABEL: {}, _ANNOTATION: {}}
-    for written in (created, *templates):
+    for written in (written_on, *templates):
         keys[_LABEL].update(dict.fromkeys(written.labels or {}))
         keys[_ANNOTATION].update(dict.fromkeys(written.annotations or {}))
     return (
-        *_not_on_pods(created, templates),
+        *_not_on_pods(written_on, templates, is_told),
         *(
             text
             for sort in (_LABEL, _ANNOTATION)
-            for text in _of_sort(sort, sorted(keys[sort]), keys[_OTHER_SORT[sort]])
+            for text in _of_sort(
+                sort, sorted(filter(is_told, keys[sort])), keys[_OTHER_SORT[sort]]
+            )
         ),
     )
 
 
 def _not_on_pods(
-    created: views.ObjectMeta, templates: Sequence[views.ObjectMeta]
+    written_on: views.ObjectMeta,
+    templates: Sequence[views.ObjectMeta],
+    is_told: Callable[[str], bool],
 ) -> Iterator[str]:
     """Yield a warning for each annotation that only the pods of an owner are asked for."""
     on_templates = {key for template in templates for key in template.annotations or {}}
     keys = (
         key
-        for key in sorted(created.annotations or {})
+        for key in sorted(filter(is_told, written_on.annotations or {}))
         if templates and _is_of_containers(key) and key not in on_templates
     )
     for key in islice(keys, _SHOWN):

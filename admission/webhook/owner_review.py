@@ -229,6 +229,10 @@ def validate(
     if old is not None:
         warnings += admission_warnings.relabelled(old.metadata, new.metadata, context, lister)
         before = _templates_before(old)
+        warnings += key_warnings.of_update(
+            (old.metadata, *(template.pod.metadata for template in before.values())),
+            (new.metadata, *(template.pod.metadata for template in templates)),
+        )
         if _is_stopped(old, new, before, templates):
             warnings += (admission_warnings.stopped_by_update(new.kind.name),)
         parts = _asked_anew(old, new, before, templates)

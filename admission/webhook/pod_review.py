@@ -185,6 +185,7 @@ def validate(
         errors += requester.changed(old.metadata, new.metadata)
         warnings = admission_warnings.owned(old, new, rules)
         warnings += admission_warnings.relabelled(old.metadata, new.metadata, context, lister)
+        warnings += key_warnings.of_update([old.metadata], [new.metadata])
         return ReviewOutcome(
             standing=ManagementState.FREE,
             errors=fielderrors.in_order(errors),

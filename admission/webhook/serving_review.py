@@ -269,15 +269,30 @@ def validate(
         return _FREE
     try:
         errors = fielderrors.in_order(_errors(old, new, context, rules))
-        templates = new.templates() if old is None and _queue(new) else ()
+        templates = new.templates()
     except msgspec.ValidationError as broken:
         return owner_review.unreadable(broken)
-    warnings = (
-        text
-        for template in templates
-        for text in owner_review.without_effect(template, len(templates))
-    )
-    return ReviewOutcome(standing=ManagementState.FREE, errors=errors, warnings=tuple(warnings))
+    warnings: tuple[str, ...] = ()
+    if old is not None:
+        warnings = _about_changed_keys(old, new, templates)
+    elif _queue(new):
+        warnings = tuple(
+            text
+            for template in templates
+            for text in owner_review.without_effect(template, len(templates))
+        )
+    return ReviewOutcome(standing=ManagementState.FREE, errors=errors, warnings=warnings)
+
+
+def _about_changed_keys(
+    old: Serving, new: Serving, templates: tuple[Template, ...]
+) -> tuple[str, ...]:
+    try:
+        before = [template.pod.metadata for template in old.templates()]
+    except msgspec.ValidationError:
+        before = []
+    after = [template.pod.metadata for template in templates]
+    return key_warnings.of_update((old.metadata, *before), (new.metadata, *after))
 
 
 def _errors(

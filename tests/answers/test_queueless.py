@@ -5,15 +5,18 @@ from typing import Any
 
 import pytest
 
-from admission.answers import cluster, queueless
+from admission.answers import cluster, queueless, why
 from admission.answers.cluster import Wanted
 from admission.answers.queueless import Queueless
 from admission.base import names
 from admission.kube import resources
+from admission.reasons import sentences
 from admission.reasons.next_steps import Code
 from tests.answers.rights import OfTeam
+from tests.builders.cluster import make_namespace
 from tests.builders.jobs import make_job
-from tests.builders.queues import make_class, make_local_queue
+from tests.builders.pods import queued_pod
+from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
 from tests.cli.served import Served, served
 from tests.controller.world import World, ready_world
 
@@ -71,6 +74,84 @@ def test_what_has_its_queue_and_class_by_now_is_found_no_more(world: World) -> N
 
 def test_in_all_namespaces_only_workloads_are_looked_for(world: World) -> None:
     assert set(found(world, "")) == {"Pod lost", "Job typo"}
+
+
+ENFORCED = {
+    **make_namespace(),
+    "metadata": {"name": "ml", "labels": {names.ENFORCE_LABEL: "true"}},
+}
+PAUSED = sentences.suspended_without_queue().message
+
+
+@pytest.fixture
+def queue_required() -> World:
+    """Pods and Jobs without a queue, where GPU pods need one."""
+    made = World()
+    made.add(ENFORCED, make_flavor(), make_cluster_queue(), make_local_queue())
+    made.settle()
+    pod = queued_pod("held", gpus=2)
+    del pod["metadata"]["labels"][QUEUE]
+    pod["metadata"]["annotations"] = {names.REQUESTER: "ada@example.com"}
+    made.store.create(resources.PODS, pod, "ml")
+    made.pass_time(3)
+    for name, gpus, more in (
+        ("paused", 1, {}),
+        ("on-cpus", 0, {}),
+        ("part", 1, {"ownerReferences": [{"kind": "JobSet", "name": "x", "uid": "u",
+                                          "apiVersion": "jobset.x-k8s.io/v1alpha2"}]}),
+    ):  # fmt: skip
+        document = make_job(name, pods=3, gpus=gpus, suspend=True)
+        document["metadata"] |= {"namespace": "ml", **more}
+        made.add(document)
+    return made
+
+
+def test_a_pod_that_is_held_until_it_has_a_queue_is_told_in_all_namespaces(
+    queue_required: World,
+) -> None:
+    told = found(queue_required, "")
+    assert set(told) == {"Pod held"}
+    held = told["Pod held"]
+    assert (held.namespace, held.requester, held.local_queue) == ("ml", "ada@example.com", "")
+    assert (held.asks, held.reason) == ({names.GPU_RESOURCE: 2}, Code.QUEUE_REQUIRED)
+    assert held.since
+
+
+def test_of_one_namespace_suspended_jobs_with_gpus_and_without_a_queue_are_told_too(
+    queue_required: World,
+) -> None:
+    told = found(queue_required)
+    assert set(told) == {"Pod held", "Job paused"}
+    assert told["Job paused"].asks == {names.GPU_RESOURCE: 3}
+    assert told["Job paused"].message == PAUSED
+
+
+def test_queue_shows_what_is_held_without_a_queue_with_its_amount_and_user(
+    queue_required: World, tmp_path: Path
+) -> None:
+    kinds = (*resources.BUILT_IN, *resources.CUSTOM)
+    with served(queue_required.store, kinds, tmp_path) as kubeconfig:
+        asked = Served(queue_required.store, kubeconfig, clock=queue_required.clock)
+        text = "\n".join(asked.lines("queue", columns=200))
+        told = asked.told("queue")["inNoQueue"]
+    assert "in no queue: 1 pod or owner waits" in text
+    row = next(line for line in text.splitlines() if "ml/pod/held" in line)
+    assert row.split() == [
+        "2", names.GPU_RESOURCE, "ml/pod/held", "3s", "none", "ada@example.com",
+    ]  # fmt: skip
+    assert "next: what one of them waits for: kubectl gpu why pod/held -n ml" in text
+    assert [(each["owner"], each["asks"]) for each in told] == [
+        ("Pod held", {names.GPU_RESOURCE: "2"})
+    ]
+
+
+def test_a_suspended_job_with_gpus_and_without_a_queue_is_told_to_take_one(
+    queue_required: World,
+) -> None:
+    answer = why.explain(queue_required.store, "ml", "job/paused")
+    assert (answer.reason, answer.message) == (Code.QUEUE_REQUIRED, PAUSED)
+    assert names.QUEUE_LABEL in answer.advice
+    assert why.explain(queue_required.store, "ml", "job/on-cpus").reason == Code.NOT_MANAGED
 
 
 def say_by_event(world: World, name: str) -> None:

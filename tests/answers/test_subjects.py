@@ -99,6 +99,43 @@ def test_what_is_in_another_namespace_is_said_to_be_there(store: Store, typed: s
     )
 
 
+@pytest.fixture
+def spread(store: Store) -> Store:
+    """Jobs of one name in several namespaces, of which one is called as a kind."""
+    store.create(resources.JOBS, make_job("train"), "ml")
+    for namespace in ("speech", "job"):
+        store.create(resources.NAMESPACES, make_namespace(namespace))
+        store.create(resources.JOBS, make_job("train"), namespace)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("typed", "namespace"),
+    [
+        ("speech/train", "speech"), ("speech/job/train", "speech"), ("job/train", "ml"),
+        ("job/job/train", "job"),
+    ],
+)  # fmt: skip
+def test_a_word_before_a_name_is_a_kind_else_a_namespace(
+    spread: Store, typed: str, namespace: str
+) -> None:
+    assert subjects.find(spread, "ml", typed).namespace == namespace
+    answer = why.explain(spread, "ml", typed)
+    assert (answer.namespace, answer.name, answer.kind) == (namespace, "train", "Job")
+
+
+def test_what_a_namespace_does_not_have_is_said_of_that_namespace(spread: Store) -> None:
+    with pytest.raises(SubjectError, match="no pod 'gone' in namespace speech"):
+        subjects.find(spread, "ml", "speech/gone")
+
+
+def test_who_may_read_one_namespace_names_it_before_the_name(spread: Store) -> None:
+    member: Any = OfTeam(spread, "speech")
+    assert subjects.find(member, "default", "speech/train").namespace == "speech"
+    with pytest.raises(SubjectError, match="nor is 'ml' a namespace that you may read"):
+        subjects.find(member, "speech", "ml/train")
+
+
 def test_a_queue_of_another_namespace_is_nothing_that_waits(store: Store) -> None:
     store.create(resources.NAMESPACES, make_namespace("search"))
     store.create(resources.LOCAL_QUEUES, make_local_queue("default", "gpus", "search"))

@@ -43,8 +43,8 @@ class Served:
     command: ClassVar[tuple[str, ...]] = ()
 
     def ask(self, *arguments: str, columns: int = 0, color: bool = False) -> Result:
-        line = [*self.command, *arguments, "--kubeconfig", str(self.kubeconfig)]
-        env = {"COLUMNS": str(columns) if columns else ""}
+        line = [*self.command, *arguments]
+        env = {"COLUMNS": str(columns) if columns else "", "KUBECONFIG": str(self.kubeconfig)}
         return CliRunner().invoke(main, line, env=env, color=color, obj=self.clock)
 
     def lines(self, *arguments: str, columns: int = 0) -> list[str]:

@@ -769,8 +769,8 @@ def test_who_may_not_read_all_is_told_to_name_the_namespace(
     result = team.ask(command, "research")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
-        f"hint: name yours: kubectl gpu {command} research -n NAMESPACE --kubeconfig "
-        f"{team.kubeconfig}; you may not read all namespaces, nor team of your context; see {step}"
+        f"hint: name yours: kubectl gpu {command} research -n NAMESPACE; "
+        f"you may not read all namespaces, nor team of your context; see {step}"
         " -n NAMESPACE"
     )
 
@@ -799,8 +799,8 @@ def test_a_node_and_a_gpu_of_it_are_looked_for_in_the_namespace_of_the_context(
     error, *_, hint = team.ask("who", "n9/0").stderr.splitlines()
     assert error.endswith("is no node, queue, cohort or user that holds something in namespace ml")
     assert hint == (
-        "hint: name yours: kubectl gpu who n9/0 -n NAMESPACE --kubeconfig "
-        f"{team.kubeconfig}; you may not read all namespaces, and only ml was read; see who holds "
+        "hint: name yours: kubectl gpu who n9/0 -n NAMESPACE; "
+        "you may not read all namespaces, and only ml was read; see who holds "
         "what there: kubectl gpu who -n NAMESPACE"
     )
 
@@ -812,7 +812,7 @@ def test_who_tells_a_team_that_does_not_know_a_name_what_there_is(team: World) -
     )
 
 
-@pytest.mark.parametrize("name", ["job-w", "w"])
+@pytest.mark.parametrize("name", ["job-w", "w", "ml/job-w", "job/job-w", "ml/job/job-w"])
 def test_who_leads_from_the_name_of_an_owner_to_why(world: World, name: str) -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job-w", "uid": "u"}
     references = patches.merge({"metadata": {"ownerReferences": [owner]}})
@@ -881,7 +881,7 @@ def test_where_nothing_may_be_read_there_is_no_answer_and_the_exit_code_says_so(
 ) -> None:
     words = command.split(" ")
     result = team.ask(*words, *typed)
-    hint = f"hint: name yours: kubectl gpu {command} -n NAMESPACE --kubeconfig {team.kubeconfig}"
+    hint = f"hint: name yours: kubectl gpu {command} -n NAMESPACE"
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [f"error: {message}", hint]
     told = team.ask(*words, *typed, "-o", "json")

@@ -213,3 +213,24 @@ def test_a_glass_that_is_whole_is_not_said_to_have_let_anything_go_on(kubeconfig
     refused = break_glass(kubeconfig, "off", code=1)
     assert "the glass is not broken" in refused.stderr
     assert refused.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "named", [("job", "team/train"), ("job", "train", "-n", "team")], ids=["before it", "option"]
+)
+def test_the_namespace_of_what_is_let_run_stands_before_its_name_or_in_an_option(
+    store: ApplyingStore, kubeconfig: Path, named: tuple[str, ...]
+) -> None:
+    break_glass(kubeconfig, "release", *named)
+    assert waiting(store) == ALL - {"train"}
+
+
+@pytest.mark.parametrize(
+    "named", [("job", "team/train", "-n", "other"), ("job", "train"), ("namespace", "x/team")]
+)
+def test_a_namespace_that_is_not_sure_lets_nothing_run(
+    store: ApplyingStore, kubeconfig: Path, named: tuple[str, ...]
+) -> None:
+    line = ["break-glass", "release", *named, "--kubeconfig", str(kubeconfig)]
+    CliRunner().invoke(main, line)
+    assert waiting(store) == ALL

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from admission.cli import main
-from admission.cli.clusters import again
+from admission.cli.clusters import again, repeated
 from admission.kube import resources
 from admission.objects import crds
 from admission.sandbox.store import Store
@@ -89,3 +89,42 @@ def test_a_next_command_goes_to_the_same_cluster() -> None:
     run.invoke(outer, ["inner"])
     first = """kubectl wait -p '{"a": 1}' --kubeconfig 'my file' --context prod"""
     assert shown == [first, "kubectl wait -p '{\"a\": 1}'"]
+
+
+TYPED = "--kubeconfig 'a b' --context there"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("wait", "wait"),
+        ("who: kubectl gpu who cq -n ml", "who: kubectl gpu who cq -n ml {}"),
+        (
+            "see: kubectl get pods,jobs -n ml; or ask",
+            "see: kubectl get pods,jobs -n ml {}; or ask",
+        ),
+        ("run kubectl get nodes, then wait.", "run kubectl get nodes {}, then wait."),
+        ("ask (kubectl gpu top) or wait", "ask (kubectl gpu top {}) or wait"),
+        ("kubectl gpu why job/NAME.", "kubectl gpu why job/NAME {}."),
+        (
+            """say: kubectl patch workload w -p '{"spec": {"active": true}}'""",
+            """say: kubectl patch workload w -p '{"spec": {"active": true}}' {}""",
+        ),
+        ("kubectl get cq -o yaml > FILE", "kubectl get cq -o yaml {} > FILE"),
+        ("kubectl gpu top --context here", "kubectl gpu top --context here --kubeconfig 'a b'"),
+        ("see gpu-admission doctor", "see gpu-admission doctor {}"),
+        ("see gpu-admission --help", "see gpu-admission --help"),
+    ],
+)
+def test_commands_in_a_text_are_for_the_same_cluster(text: str, expected: str) -> None:
+    @click.command
+    @click.option("--kubeconfig")
+    @click.option("--context")
+    def command(**_: str) -> None:
+        click.echo(repeated(text))
+        click.echo(repeated(repeated(text)))
+
+    line = ["--kubeconfig", "a b", "--context", "there"]
+    told = CliRunner().invoke(command, line).output.splitlines()
+    assert told == [expected.replace("{}", TYPED)] * 2
+    assert CliRunner().invoke(command).output.splitlines() == [text] * 2

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 
+from admission.answers import why
 from admission.base import causes, conditions, names, patches
 from admission.base.names import FlavorName, PodSetName
 from admission.cli.kubectl import main
@@ -16,6 +17,7 @@ from admission.kube import resources
 from admission.objects import crds
 from admission.reasons import kueue, sentences
 from admission.sandbox.store import Store
+from tests.answers.rights import OfTeam
 from tests.builders.cluster import make_namespace, make_node
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
@@ -200,6 +202,62 @@ def test_what_asks_for_a_gpu_by_a_wrong_name_is_told_the_right_one(world: World)
             "Never starts as it is: nvidia.com/gpus is misspelled: a GPU is nvidia.com/gpu."
         )
         assert answer["next"] == "ask for nvidia.com/gpu, and create it anew"
+
+
+def test_next_steps_are_for_the_cluster_that_was_typed(world: World) -> None:
+    world.add_pod("p", labels=OURS)
+    typed = ["--kubeconfig", str(world.kubeconfig), "--context", "here"]
+    options = " ".join(typed)
+    told = world.ask("gone", *typed)
+    assert told.stderr.splitlines()[-1] == (
+        f"hint: see those there are: kubectl get pods,jobs,workloads -n team {options}; what is "
+        f"gone may still be in the events: kubectl get events -n team {options}"
+    )
+    own = condition(conditions.POD_ADMITTED, "False", "PendingEvaluation", "")
+    world.add_pod("q", own, labels=OURS)
+    step = world.told("q", *typed)["next"]
+    assert step.endswith(f" {options}")
+    assert f"next: {step}" in world.ask("q", *typed).stdout.splitlines()
+
+
+A100 = {"resources": {"limits": {"nvidia.com/a100": "1"}}}
+
+
+@pytest.fixture
+def offering(world: World) -> World:
+    """A node with GPUs, a queue of them, and a pod and a Job that ask for something else."""
+    world.store.create(resources.NODES, make_node("n1", units={"nvidia.com/gpu": 8}))
+    world.store.create(resources.CLUSTER_QUEUES, make_cluster_queue("cq"))
+    pod = make_pod("product", namespace="team", container=A100)
+    world.store.create(resources.PODS, pod)
+    world.store.create(resources.JOBS, make_job("products", pod={"container": A100}), "team")
+    return world
+
+
+@pytest.mark.parametrize("name", ["product", "products"])
+def test_what_asks_for_what_nothing_offers_is_told_what_there_is(
+    offering: World, name: str
+) -> None:
+    answer = offering.told(name)
+    assert answer["reason"] == "ResourceNotOffered"
+    assert answer["message"] == (
+        "Waits: no node and no queue offers nvidia.com/a100; there are: nvidia.com/gpu."
+    )
+    assert answer["next"].startswith("ask for one that there is, and create it anew")
+
+
+def test_what_asks_for_what_a_node_offers_is_told_of_its_queue(offering: World) -> None:
+    node = make_node("n2", units={"nvidia.com/a100": 1})
+    offering.store.create(resources.NODES, node)
+    assert offering.told("product")["reason"] == "NotManaged"
+
+
+def test_who_may_not_read_nodes_is_told_that_they_are_not_known(offering: World) -> None:
+    member: Any = OfTeam(offering.store, "team")
+    assert why.explain(member, "team", "pod/product").message == (
+        "Waits: no queue of its namespace has quota for nvidia.com/a100; there are: none of GPUs;"
+        " whether a node offers it is not known to your user."
+    )
 
 
 def test_a_pod_that_the_controller_has_not_seen_is_told_to_look_at_it(world: World) -> None:
@@ -542,6 +600,31 @@ def test_a_deployment_that_runs_names_how_many_pods_are_on_which_nodes(world: Wo
     lines = world.ask("deploy/chat").stdout.splitlines()
     assert lines[0] == "Admitted by ClusterQueue cq on a100."
     assert "  nodes       3 pods on gpu-0, gpu-1" in lines
+
+
+def test_a_deployment_names_every_flavor_that_its_pods_are_on(world: World) -> None:
+    metadata = {"labels": {**OURS, "app": "chat"}, "ownerReferences": make_deployment(world, 3)}
+    for number, flavor in enumerate(("l4", "a100", "l4")):
+        uid = world.add_pod(f"chat-{number}", **metadata)
+        parts = [{"name": "main", "flavors": {"nvidia.com/gpu": flavor, "cpu": "any"}}]
+        admission = {"clusterQueue": "cq", "podSetAssignments": parts}
+        world.add_workload(f"w-{number}", uid, HOLDS, ADMITTED, admission=admission)
+    lines = world.ask("deploy/chat").stdout.splitlines()
+    assert lines[0] == "Admitted by ClusterQueue cq on a100, any, l4."
+    assert "  flavors     cpu on any, nvidia.com/gpu on l4 and a100" in lines
+    assert world.told("deploy/chat")["flavors"] == {"cpu": "any", "nvidia.com/gpu": "l4, a100"}
+
+
+def test_a_workload_names_the_flavors_of_all_its_pod_sets(world: World) -> None:
+    uid = world.add_pod("p", labels=OURS)
+    parts = [
+        {"name": name, "flavors": {"nvidia.com/gpu": flavor}}
+        for name, flavor in (("lead", "l4"), ("work", "a100"))
+    ]
+    admission = {"clusterQueue": "cq", "podSetAssignments": parts}
+    world.add_workload("w", uid, HOLDS, ADMITTED, admission=admission)
+    assert world.told("p")["message"] == "Admitted by ClusterQueue cq on l4, a100."
+    assert world.told("p")["flavors"] == {"nvidia.com/gpu": "l4, a100"}
 
 
 @pytest.mark.parametrize(

@@ -712,6 +712,7 @@ ELSEWHERE = {
     Code.ON_HOLD: "only other programs set it",
     Code.WAITS_FOR_OWNER: "needs owners with more than one level",
     Code.REFERENCE_NOT_FOUND: "has a sentence of its own for each kind",
+    Code.RESOURCE_NOT_OFFERED: "only kubectl gpu why says it: tests/cli/test_kubectl.py",
     Code.QUEUE_UNSUPPORTED: "has a sentence of its own for each rule",
 }
 """Reasons that no row of the table has, and why."""

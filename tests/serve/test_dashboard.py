@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from admission.base import amount
+from admission.base import amount, names
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, LocalQueueKey, PodCharge, WorkloadKey
 from admission.gpu import catalogue
@@ -240,6 +240,28 @@ def test_quota_without_a_limit_is_called_so(board):
     endless = dashboards.queue("endless", nominal=amount.UNLIMITED, used=3)
     board.known.found = Overview((endless,), ())
     assert "3 GPUs of unlimited quota allocated" in board.text("/")
+
+
+def test_a_queue_that_counts_other_than_gpus_shows_what_it_counts(board):
+    gi = 2**30
+    memory = dashboards.queue(
+        "memory",
+        quotas=dashboards.quota_of("a100", 160 * gi, names.GPU_MEMORY),
+        amounts=dashboards.on("a100", 80 * gi, names.GPU_MEMORY),
+        pending=1,
+    )
+    nothing = dashboards.queue("nothing", quotas={}, amounts={}, pending=1)
+    whole = dashboards.queue("whole", nominal=8, used=2)
+    board.known.found = Overview((memory, nothing, whole), ())
+    for path in ("/", "/quota"):
+        rows = board.text(path).partition('class="queues')[2]
+        assert '0<span class="of"> / 0</span>' not in rows
+        assert "no quota" in rows
+    rows = board.text("/").partition('id="queues"')[2]
+    assert '80Gi<span class="of"> / 160Gi</span>' in rows
+    assert '<span class="note">gpu-memory</span>' in rows
+    assert '2<span class="of"> / 8</span>' in rows
+    assert "+" not in rows.partition("</ul>")[0]
 
 
 def test_that_something_never_starts_is_a_warning_with_red_words():

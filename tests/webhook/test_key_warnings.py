@@ -6,14 +6,16 @@ import pytest
 
 from admission.base import names
 from admission.objects import views
-from admission.webhook import key_warnings
+from admission.webhook import key_warnings, pod_review
+from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
-from tests.webhook.builders import Cluster, make_cluster, mutate
+from tests.webhook.builders import NOW_US, RULES, Cluster, make_cluster, mutate, read
 
 GPU = names.GPU_RESOURCE
 KUEUE = "kueue.x-k8s.io"
 OURS = "gpu-admission.dev"
+CONTEXT = Context(namespace="team-a", now_us=NOW_US)
 
 
 def about_label(key: str) -> tuple[str, ...]:
@@ -58,6 +60,59 @@ def test_which_gpus_pods_get_is_told_to_belong_on_the_template_and_not_on_the_ow
     assert key_warnings.without_effect([written, written]) == ()
     assert key_warnings.without_effect([plain, written]) == ()
     assert key_warnings.without_effect([written]) == ()
+
+
+MEMORY = f"{OURS}/gpu-memory"
+ON_OWNER = f"Without effect: {MEMORY} belongs on the pods, so in metadata of the pod template"
+
+
+def meta(*labels: str, **annotations: str) -> views.ObjectMeta:
+    return views.ObjectMeta(
+        labels=dict.fromkeys(labels, "x"),
+        annotations={
+            MEMORY if key == "memory" else key: text for key, text in annotations.items()
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ((meta(), meta()), (meta(memory="40Gi"), meta()), (ON_OWNER,)),
+        ((meta(memory="20Gi"), meta()), (meta(memory="40Gi"), meta()), (ON_OWNER,)),
+        ((meta(memory="40Gi"), meta()), (meta(memory="40Gi"), meta()), ()),
+        ((meta(memory="40Gi"), meta()), (meta("a", memory="40Gi"), meta()), ()),
+        ((meta(), meta(memory="40Gi")), (meta(memory="40Gi"), meta()), (ON_OWNER,)),
+        ((meta(memory="1"), meta(memory="1")), (meta(memory="1"), meta()), (ON_OWNER,)),
+        ((meta(memory="40Gi"), meta()), (meta(memory="40Gi"), meta(memory="40Gi")), ()),
+        ((meta(memory="40Gi"), meta()), (meta(), meta()), ()),
+        (
+            (meta(),), (meta(f"{OURS}/sharing"),),
+            (f"Without effect: {OURS}/sharing belongs on a ResourceFlavor",),
+        ),
+    ],
+    ids=[
+        "added", "changed", "stays", "something else", "moved from the pods",
+        "taken off the pods", "put on the pods", "taken away", "a label of a pod",
+    ],
+)  # fmt: skip
+def test_an_update_is_told_of_keys_without_effect_that_it_adds_or_changes(
+    before: tuple[views.ObjectMeta, ...],
+    after: tuple[views.ObjectMeta, ...],
+    told: tuple[str, ...],
+) -> None:
+    assert key_warnings.of_update(before, after) == told
+
+
+def test_an_update_of_a_pod_is_told_of_a_key_without_effect() -> None:
+    was, now = (
+        pod_review.validate(
+            read(make_pod()), read(make_pod(labels=labels)), CONTEXT, RULES, make_cluster()
+        ).warnings
+        for labels in ({}, {f"{OURS}/sharing": "x"})
+    )
+    assert was == ()
+    assert now == (f"Without effect: {OURS}/sharing belongs on a ResourceFlavor",)
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,20 @@ def paths(outcome: ReviewOutcome) -> list[str]:
     return [error.path.text for error in outcome.errors]
 
 
+IN_VAIN = (
+    f"Without effect: {names.GPU_MEMORY} belongs on the pods, so in metadata of the pod template"
+)
+
+
+def test_an_update_that_annotates_an_owner_instead_of_its_pods_is_told_that_it_has_no_effect() -> (
+    None
+):
+    was, now = in_queue(), in_queue()
+    now["metadata"]["annotations"] = {names.GPU_MEMORY: "40Gi"}
+    assert validate(now, was).warnings == (IN_VAIN,)
+    assert validate(now, now).warnings == ()
+
+
 def mig_cluster() -> Cluster:
     flavor = flavor_view("mig", product="NVIDIA-A100-SXM4-80GB", mig_profile="1g.10gb")
     queue = cluster_queue_view({"mig": {MIG: "8"}})

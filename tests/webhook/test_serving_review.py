@@ -57,6 +57,23 @@ def after(document: Mapping[str, Any], outcome: ReviewOutcome) -> dict[str, Any]
     return changed
 
 
+IN_VAIN = (
+    f"Without effect: {names.GPU_MEMORY} belongs on the pods, so in metadata of the pod template"
+)
+
+
+def test_an_update_that_annotates_an_owner_instead_of_its_pods_is_told_that_it_has_no_effect() -> (
+    None
+):
+    was, now = (
+        msgspec.convert(make_deployment(annotations=annotations), Deployment)
+        for annotations in ({}, {names.GPU_MEMORY: "40Gi"})
+    )
+    told = serving_review.validate(was, now, CONTEXT, RULES, make_cluster())
+    assert told.warnings == (IN_VAIN,)
+    assert serving_review.validate(now, now, CONTEXT, RULES, make_cluster()).warnings == ()
+
+
 def errors(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> str:
     was = None if old is None else msgspec.convert(old, Deployment)
     now = msgspec.convert(new, Deployment)

@@ -1,7 +1,7 @@
 """Bars: what is used of a quota, in parts of one scale, as the templates draw them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from admission.base import amount
 from admission.base.names import FlavorName, FlavorResource, ResourceName
@@ -127,6 +127,11 @@ def make(
         nominal=_say(pair, nominal),
         missing=_say(pair, missing) if missing else "",
     )
+
+
+def without_length(bar: Bar) -> Bar:
+    """Return a bar of which nothing is drawn: its amounts do not compare with those beside it."""
+    return replace(bar, own=0, borrowed=0, leaving=0, mark=0)
 
 
 def scale_of(amounts: Iterable[int]) -> int:

@@ -66,7 +66,9 @@ class QueueRow:
     Attributes:
         name: of the ClusterQueue.
         cohort: above it; empty for none.
-        bar: use of the resource in all flavors.
+        counts: what it has quota of, where that is not the resource of the page; empty where it
+            is, and where it has no quota.
+        bar: use of the resource in all flavors; None where it has no quota.
         awaited: what those that wait ask for of it; None for nothing.
         awaited_at: where that begins.
         waiting: Workloads that wait.
@@ -75,7 +77,8 @@ class QueueRow:
 
     name: str
     cohort: str
-    bar: Bar
+    counts: str
+    bar: Bar | None
     awaited: Awaited | None
     awaited_at: int
     waiting: int
@@ -282,14 +285,18 @@ def _sum(queue: QueueUse, resource: str) -> _Sum:
 
 def _queue_row(queue: QueueUse, sums: _Sum, resource: str, scale: int) -> QueueRow:
     requested = (queue.pending.resources or {}).get(resource, 0)
-    bar = bars.make(
-        FlavorResource(FlavorName(""), ResourceName(resource)),
-        sums.used, sums.nominal, sums.releasing, scale, borrowed=sums.borrowed,
-    )  # fmt: skip
-    end = bar.own + bar.borrowed
+    counted = _counted(queue, resource)
+    bar = None
+    if counted == resource:
+        bar = _bar(resource, sums, scale)
+    elif counted:
+        other = _sum(queue, counted)
+        bar = bars.without_length(_bar(counted, other, bars.scale_of((other.nominal, other.used))))
+    end = bar.own + bar.borrowed if bar is not None else 0
     return QueueRow(
         name=queue.name,
         cohort=queue.cohort,
+        counts="" if counted == resource else words.short(counted),
         bar=bar,
         awaited=bars.awaited(resource, requested, scale, limit=bars.FULL - end)
         if requested
@@ -298,6 +305,23 @@ def _queue_row(queue: QueueUse, sums: _Sum, resource: str, scale: int) -> QueueR
         waiting=queue.pending.workloads,
         problem="" if queue.active else queue.message or "admits nothing",
     )
+
+
+def _counted(queue: QueueUse, resource: str) -> str:
+    """Return the resource if a queue has quota of it, else the first that it has quota of.
+
+    Amounts of another one stand in the row with their unit: ``0`` of what it does not count would
+    say that it has none.
+    """
+    every = {line.resource for line in queue.lines}
+    return resource if resource in every else min(every, key=quota_use.order_of, default="")
+
+
+def _bar(resource: str, sums: _Sum, scale: int) -> Bar:
+    return bars.make(
+        FlavorResource(FlavorName(""), ResourceName(resource)),
+        sums.used, sums.nominal, sums.releasing, scale, borrowed=sums.borrowed,
+    )  # fmt: skip
 
 
 def matching(use: Sequence[QueueUse], text: str, also: Iterable[str]) -> list[QueueUse]:

@@ -25,6 +25,7 @@ class Row:
         is_queue: whether it is a ClusterQueue.
         depth: cohorts above it.
         bar: of the resource; a cohort sums up all that is below it.
+        counts: whether it, or something below it, has quota of the resource.
         holding: Workloads that hold quota.
         pending: Workloads that wait.
         awaited: what those ask for of the resource; None for nothing.
@@ -36,6 +37,7 @@ class Row:
     is_queue: bool
     depth: int
     bar: Bar
+    counts: bool
     holding: int
     pending: int
     awaited: Awaited | None
@@ -54,6 +56,7 @@ class _Sum:
     asked: int = 0
     holding: int = 0
     pending: int = 0
+    counts: bool = False
 
     def add(self, other: "_Sum") -> None:
         self.nominal = amount.add(self.nominal, other.nominal)
@@ -63,6 +66,7 @@ class _Sum:
         self.asked += other.asked
         self.holding += other.holding
         self.pending += other.pending
+        self.counts = self.counts or other.counts
 
 
 class Tree:
@@ -111,6 +115,7 @@ class Tree:
             sum_ = self._sums[cohort.name] = _Sum()
             for pair, cohort_quota in cohort.quotas.items():
                 if pair.resource == self._resource:
+                    sum_.counts = True
                     sum_.nominal = amount.add(sum_.nominal, cohort_quota.nominal)
             for queue in self._queues.get(cohort.name, ()):
                 sum_.add(self._of_queue(queue))
@@ -128,6 +133,7 @@ class Tree:
         )
         for line in use.lines:
             if line.resource == self._resource:
+                sum_.counts = True
                 sum_.nominal = amount.add(sum_.nominal, line.nominal)
                 sum_.used += line.used
                 sum_.leaving += line.releasing or 0
@@ -151,6 +157,7 @@ class Tree:
             is_queue=queue is not None,
             depth=min(depth, 5),
             bar=bar,
+            counts=sums.counts,
             holding=sums.holding,
             pending=sums.pending,
             awaited=bars.awaited(self._resource, sums.asked, scale, limit=bars.FULL - end)
