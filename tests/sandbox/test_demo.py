@@ -173,6 +173,8 @@ def test_a_demo_that_is_kept_goes_on_with_new_pods() -> None:
             lambda: "more promised, but sick or missing" in run(why_sick).stdout,
             what="the third command says that a GPU is sick",
         )
+        on_node = "1 of 1 nvidia.com/gpu of flavor lab-h100 is sick: 1 on lab-1 (condition XIDErr"
+        assert f"{on_node}ors=True since 20" in " ".join(run(why_sick).stdout.split())
         assert "on lab-1 (condition XIDErrors=True)" in run(command).stdout
         kubeconfig = next(line.split()[1] for line in lines if line.startswith("  kubeconfig "))
         api = ApiServerTarget(kubeconfig).connect(

@@ -21,7 +21,7 @@ _Group = tuple[str, ...]
 """Flavors that select the same nodes, sorted."""
 
 
-class TakenQuota(NamedTuple):
+class WithheldQuota(NamedTuple):
     """Nominal quota of a flavor that has no devices behind it.
 
     Attributes:
@@ -37,7 +37,7 @@ class TakenQuota(NamedTuple):
     nominal: int
 
 
-def taken(picture: Picture, resource: str, flavors: Iterable[str]) -> tuple[TakenQuota, ...]:
+def taken(picture: Picture, resource: str, flavors: Iterable[str]) -> tuple[WithheldQuota, ...]:
     """Return what would be taken of nominal quota, in the order of handing out.
 
     Args:
@@ -66,7 +66,7 @@ def taken(picture: Picture, resource: str, flavors: Iterable[str]) -> tuple[Take
             if flavor in chosen and share < nominal != amount.UNLIMITED:
                 name = holder.metadata.name
                 shown_name = f"Cohort {name}" if isinstance(holder, Cohort) else name
-                lost.append(TakenQuota(shown_name, flavor, nominal - share, nominal))
+                lost.append(WithheldQuota(shown_name, flavor, nominal - share, nominal))
     return tuple(lost)
 
 

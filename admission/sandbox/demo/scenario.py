@@ -136,9 +136,12 @@ class DemoEvent:
         """The line that the demo prints about it."""
         return f"node {self.node}: its GPU is {'sick (XID error)' if self.sick else 'well again'}"
 
-    def conditions(self) -> list[dict[str, str]]:
-        """Return the conditions that the node reports from then on."""
-        sick = {"type": "XIDErrors", "status": str(self.sick), "reason": "Xid79"}
+    def conditions(self, at: str) -> list[dict[str, str]]:
+        """Return the conditions that the node reports from a time on, RFC 3339."""
+        sick = {
+            "type": "XIDErrors", "status": str(self.sick), "reason": "Xid79",
+            "lastTransitionTime": at,
+        }  # fmt: skip
         return [{"type": "Ready", "status": "True"}, sick]
 
 

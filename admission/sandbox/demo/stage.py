@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from admission.base import clock as clocks
 from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.kube import errors, resources
@@ -99,7 +100,7 @@ def _played(sandbox: Sandbox, clock: Clock, *, longer: int = 1) -> Iterator[Demo
                 events.append(f"{pod.namespace}/{pod.name} is refused: {why}")
             warnings += [f"{pod.namespace}/{pod.name}: {text}" for text in sandbox.warnings]
         while ahead and ahead[0].due_seconds(longer) <= seconds:
-            events.append(_happen(store, ahead.pop(0)))
+            events.append(_happen(store, ahead.pop(0), clock))
         kubelet.tick(clock.monotonic())
         sights = tuple(display_state.look(store))
         queues = tuple(display_state.look_at_queues(store))
@@ -125,9 +126,10 @@ def _numbered(pod: DemoPod, order: int) -> Document:
     return document
 
 
-def _happen(store: Store, event: DemoEvent) -> str:
+def _happen(store: Store, event: DemoEvent, clock: Clock) -> str:
     """Lets a node report something else; what is told of it."""
-    change = patches.merge({"status": {"conditions": event.conditions()}})
+    conditions = event.conditions(clocks.to_wire(clock.now()))
+    change = patches.merge({"status": {"conditions": conditions}})
     store.patch(resources.NODES, event.node, change, subresource="status")
     return event.text
 

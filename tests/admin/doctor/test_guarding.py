@@ -27,7 +27,9 @@ NODES = [
 
 def queue(name: str, cohort: str = "", **quota: int) -> Document:
     quotas = {flavor: {GPU: count} for flavor, count in quota.items()}
-    return make_cluster_queue(name, quotas=quotas, cohortName=cohort)
+    made = make_cluster_queue(name, quotas=quotas)
+    made["spec"] |= {"cohortName": cohort} if cohort else {}
+    return made
 
 
 def cohort(name: str, **quota: int) -> Document:
