@@ -187,8 +187,9 @@ def _with_sick(api: Api, answer: Answer) -> Answer:
     if answer.state is not State.ADMITTED or answer.reason != Code.PODS_NOT_RUNNING:
         return answer
     resources_of: dict[str, set[str]] = {}
-    for resource, flavor in answer.flavors.items():
-        resources_of.setdefault(flavor, set()).add(resource)
+    for resource, flavors in answer.flavors.items():
+        for flavor in flavors:
+            resources_of.setdefault(flavor, set()).add(resource)
     return replace(answer, notes=(*answer.notes, *sick_nodes.notes(api, resources_of)))
 
 
