@@ -192,7 +192,6 @@ POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"  # on a claim ma
 
 # This project's own keys
 HELD_WITH_PARENT: Final = "gpu-admission.dev/held-with-parent"  # on a Job of a Job
-PREPARED_FOR: Final = "gpu-admission.dev/prepared-for"  # on a JobSet: digest of an admission
 TEMPLATE_DIGEST: Final = "gpu-admission.dev/template-digest"
 FOREIGN_TOPOLOGY_GATE: Final = "gpu-admission.dev/foreign-topology-gate"  # created with one
 GROUP_MEMBERS: Final = "gpu-admission.dev/pod-group-members"  # on the Workload of a pod group

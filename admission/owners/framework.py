@@ -441,12 +441,12 @@ class Prepares(Protocol):
     The first gives its pods what its admission gives them; `Owner.start` is the second.
     """
 
-    def is_prepared(self, workload: Workload) -> bool:
-        """Return whether its pods get what the admission of its Workload gives them."""
+    def is_restored_first(self) -> bool:
+        """Return whether it is unknown what its pods ask for until it is restored."""
         ...
 
-    def prepare(self, workload: Workload, injections: Mapping[str, Injection]) -> Patch:
-        """Return the patch that gives its pods what its admission gives them.
+    def preparation(self, workload: Workload, injections: Mapping[str, Injection]) -> Patch | None:
+        """Return the patch that gives its pods what its admission gives, or None if they get it.
 
         Args:
             workload: its Workload.

@@ -47,8 +47,6 @@ class Step(Enum):
     RECLAIM = auto()
     CHARGE_AGAIN = auto()
     """Charge the Workload for pods whose quota was given back and that may run again."""
-    PREPARE = auto()
-    """Give the pods of a held owner what its admission gives; for owners that are `Prepares`."""
     START = auto()
     STOP = auto()
     RESET = auto()
@@ -333,9 +331,8 @@ def _of_held(owner: Owner, workload: Workload) -> Next:
     """Return the next step of an owner that has no pods that run, and whose Workload lives."""
     prepares = owner.prepares()
     is_admitted = workload.status.is_true(conditions.ADMITTED) and not workload.is_pending()
-    if prepares is not None and is_admitted and prepares.is_prepared(workload):
-        return Next(Step.START)
-    restoring = _restoring(owner.restores())
+    is_prepared = prepares is not None and is_admitted and not prepares.is_restored_first()
+    restoring = None if is_prepared else _restoring(owner.restores())
     if restoring is not None:
         return restoring
     resizes = owner.resizes()
@@ -367,9 +364,8 @@ def _of_matching(owner: Owner, workload: Workload) -> Next:
     status = workload.status
     if status.is_true(conditions.ADMITTED) and not workload.is_pending():
         restores = owner.restores()
-        if restores is not None and restores.reset() is not None:
-            return Next(Step.RESET)
-        return Next(Step.START if owner.prepares() is None else Step.PREPARE)
+        is_reset_first = restores is not None and restores.reset() is not None
+        return Next(Step.RESET if is_reset_first else Step.START)
     rest = NOTHING
     if workload.is_pending():
         is_otherwise = reclaims_otherwise(owner.reclaims(), workload)

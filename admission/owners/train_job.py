@@ -7,8 +7,7 @@ Source: kueue pkg/controller/jobs/trainjob; kubeflow trainer pkg/apis/trainer/v1
 pkg/runtime/core (trainingruntime.go) and pkg/runtime/framework/plugins/jobset.
 """
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -16,9 +15,9 @@ from typing import Any, Final, cast
 import msgspec
 from typing_extensions import override
 
-from admission.base import fielderrors, names, patches
+from admission.base import names, patches
 from admission.base.conditions import Text
-from admission.base.fielderrors import FieldError, FieldPath
+from admission.base.fielderrors import FieldPath
 from admission.base.patches import Operation
 from admission.kube import resources
 from admission.objects import owner_rows as rows
@@ -34,22 +33,25 @@ from admission.reasons import added_conditions
 
 KIND: Final[Kind] = row_owner.kind_of(rows.TRAIN_JOB)
 _PATCHES: Final = FieldPath.of("spec", "runtimePatches")
+_JOBS: Final = "replicatedJobs[*]"
 _REPLICATED_JOBS: Final = "trainingRuntimeSpec.template.spec.replicatedJobs[*]"
 _TRAINER: Final = FieldPath.of("spec", "trainer")
 _QUANTITIES: Final = ("resourcesPerNode.requests", "resourcesPerNode.limits")
-_GIVEN_TO_PODS: Final = frozenset({"nodeSelector", "tolerations", "schedulingGates", "affinity"})
-"""Members of the spec of a pod template that an admission may change."""
-_PREPARED: Final = (
-    "spec.runtimePatches still has what its last admission gave. The controller takes it out when"
-    " the pods are gone: change it then"
-)
 _MARK: Final = "template.spec.template.metadata.annotations"
 
 
 class TrainJobDocument(row_owner.RowDocument, frozen=True, kw_only=True):
-    """A TrainJob whole, as it was watched, with the spec of its JobSet."""
+    """A TrainJob whole, as it was watched, with the spec of its JobSet.
+
+    Attributes:
+        made: the spec of the JobSet; None while it was not seen.
+        is_behind: whether the trainer has to take out of the JobSet what an admission gave.
+        is_unknown: whether what its pods ask for is not known until that is taken out.
+    """
 
     made: dict[str, Any] | None = msgspec.field(name=names.MADE_FOR, default=None)
+    is_behind: bool = False
+    is_unknown: bool = False
 
     @property
     @override
@@ -69,30 +71,46 @@ def _own_patch(spec: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
     return None
 
 
-def _with_patch(
-    spec: Mapping[str, Any], jobs: list[dict[str, Any]], prepared_for: str = ""
-) -> Operation:
-    """Return the operation that sets our patch.
-
-    Args:
-        spec: of the TrainJob.
-        jobs: what it gives to each replicated Job.
-        prepared_for: digest of the admission that gives it.
-    """
+def _patch_giving(jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the patch of the runtime that is ours: what it gives to each replicated Job."""
     metadata = {"labels": {names.MADE_FOR: KIND.name}}
-    if prepared_for:
-        metadata["annotations"] = {names.PREPARED_FOR: prepared_for}
     template = {"metadata": metadata, "spec": {"replicatedJobs": jobs} if jobs else {}}
-    own_patch_ = {
+    return {
         "manager": names.RUNTIME_PATCH_MANAGER,
         "trainingRuntimeSpec": {"template": template},
     }
+
+
+def _with_patch(spec: Mapping[str, Any], jobs: list[dict[str, Any]]) -> Operation:
+    """Return the operation that sets our patch: what it gives to each replicated Job."""
     listed, patch_found = list(spec.get("runtimePatches") or ()), _own_patch(spec)
     if patch_found is None:
-        listed.append(own_patch_)
+        listed.append(_patch_giving(jobs))
     else:
-        listed[patch_found[0]] = own_patch_
+        listed[patch_found[0]] = _patch_giving(jobs)
     return {"op": "add", "path": _PATCHES.pointer(), "value": listed}
+
+
+def _has_patch(spec: Mapping[str, Any], jobs: list[dict[str, Any]]) -> bool:
+    """Return whether our patch stands there and gives this, and nothing else."""
+    patch_found = _own_patch(spec)
+    if patch_found is None:
+        return False
+    present = {member: value for member, value in patch_found[1].items() if member != "time"}
+    return bool(_filled(present) == _filled(_patch_giving(jobs)))
+
+
+def _filled(value: Any) -> Any:
+    """Return a value without its empty members: the trainer stores it without them."""
+    if isinstance(value, Mapping):
+        members = {member: _filled(inner) for member, inner in value.items()}
+        return {member: inner for member, inner in members.items() if inner not in _EMPTY}
+    if isinstance(value, list):
+        return [_filled(inner) for inner in value]
+    return value
+
+
+_EMPTY: Final[tuple[Any, ...]] = (None, {}, [], "")
 
 
 def _labels(spec: Mapping[str, Any]) -> bool:
@@ -102,39 +120,6 @@ def _labels(spec: Mapping[str, Any]) -> bool:
         patch_found[1], "trainingRuntimeSpec.template.metadata.labels"
     )
     return names.MADE_FOR in (labels or {})
-
-
-def _prepared_for(spec: Mapping[str, Any]) -> str:
-    """Return the digest of the admission that gives what our patch gives; empty for none."""
-    patch_found = _own_patch(spec)
-    annotations = patch_found and rows.value_at(
-        patch_found[1], "trainingRuntimeSpec.template.metadata.annotations"
-    )
-    return str((annotations or {}).get(names.PREPARED_FOR, ""))
-
-
-def _digest(view: RowView, workload: Workload) -> str:
-    """Return a digest of an admission and of the pods that it is for.
-
-    It depends on all that decides what the pods are given, and not on whether they have it.
-    """
-    status = workload.status
-    updates = [[check.name, check.pod_set_updates] for check in status.admission_checks or ()]
-    pod_sets = [
-        [
-            pod_set.name,
-            pod_set.count,
-            {
-                member: value
-                for member, value in (pod_set.raw.get("spec") or {}).items()
-                if member not in _GIVEN_TO_PODS
-            },
-        ]
-        for pod_set in view.pod_sets
-    ]
-    content = [status.admission, updates, pod_sets]
-    encoded = msgspec.json.encode(content, order="deterministic")
-    return hashlib.blake2b(encoded, digest_size=8).hexdigest()
 
 
 def _given(spec: Mapping[str, Any]) -> dict[str, rows.Given]:
@@ -186,18 +171,72 @@ def _job_set(document_: row_owner.RowDocument, before: JobSet | None) -> JobSet:
 def _joined(
     owner: row_owner.RowDocument | RowView, job_sets: tuple[JobSet, ...]
 ) -> TrainJobDocument:
-    """Return a TrainJob with the JobSet that was made of it as it is.
+    """Return a TrainJob with the JobSet that was made of it.
 
-    After a restore the JobSet has what the last admission gave until the trainer has changed it;
-    so long that of before the admission counts.
+    While it is suspended, the JobSet as it was before an admission added anything counts.
     """
     document = row_owner.document_of(owner)
     assert isinstance(document, TrainJobDocument)
     for job_set in job_sets:
-        is_behind = _is_marked(job_set.spec) and not _given(document.spec)
-        spec = job_set.plain if is_behind else job_set.spec
-        document = msgspec.structs.replace(document, made=spec)
+        is_suspended, is_marked = document.spec.get("suspend") is True, _is_marked(job_set.spec)
+        plain = job_set.plain if is_suspended and is_marked else None
+        given_by_name = _given(document.spec)
+        document = msgspec.structs.replace(
+            document,
+            made=job_set.spec if plain is None else plain,
+            is_behind=is_suspended and is_marked and not given_by_name,
+            is_unknown=is_suspended
+            and is_marked
+            and (plain is None or not _are_alike(job_set.spec, plain, given_by_name)),
+        )
     return document
+
+
+def _are_alike(
+    marked: Mapping[str, Any], plain: Mapping[str, Any], given_by_name: Mapping[str, rows.Given]
+) -> bool:
+    """Return whether two states of a JobSet differ only in what our patch gives."""
+    before, now = (
+        [_without_given(member_.value, given_by_name) for member_ in rows.find(spec, _JOBS)]
+        for spec in (plain, marked)
+    )
+    return before == now
+
+
+def _without_given(
+    job: Mapping[str, Any], given_by_name: Mapping[str, rows.Given]
+) -> dict[str, Any]:
+    """Return a replicated Job without what our patch gives its pods."""
+    additions = given_by_name.get(str(job.get("name")).lower())
+    value = {} if additions is None else additions.value
+    job_template = job.get("template") or {}
+    job_spec = job_template.get("spec") or {}
+    template = job_spec.get("template") or {}
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    gates = value.get("schedulingGates") or ()
+    pods = {
+        "metadata": {
+            **metadata,
+            "labels": _less(metadata.get("labels"), value.get("labels")),
+            "annotations": _less(metadata.get("annotations"), value.get("annotations")),
+        },
+        "spec": {
+            **spec,
+            "nodeSelector": _less(spec.get("nodeSelector"), value.get("nodeSelector")),
+            "tolerations": None if value.get("tolerations") else spec.get("tolerations"),
+            "schedulingGates": [
+                gate for gate in spec.get("schedulingGates") or () if gate not in gates
+            ],
+        },
+    }
+    whole = {**job, "template": {**job_template, "spec": {**job_spec, "template": pods}}}
+    filled: dict[str, Any] = _filled(whole)
+    return filled
+
+
+def _less(entries: Mapping[str, str] | None, keys: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the entries of a map without some keys."""
+    return {key: text for key, text in (entries or {}).items() if key not in (keys or {})}
 
 
 def _is_marked(job_set: Mapping[str, Any]) -> bool:
@@ -255,18 +294,30 @@ class TrainJobOwner(RowOwner, Delegates, Prepares):
         return self
 
     @override
-    def is_prepared(self, workload: Workload) -> bool:
-        if names.INJECTED in (self.view.metadata.annotations or {}):
-            return False  # it was started with that, and stopped
-        is_given = _prepared_for(self.view.document.spec) == _digest(self.view, workload)
-        return is_given and self.is_injected()
+    def is_restored_first(self) -> bool:
+        return self._document.is_unknown
 
     @override
-    def prepare(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
+    def is_active(self) -> bool:
+        """Return also true until the trainer has taken out what the last admission gave."""
+        return self._document.is_behind or RowOwner.is_active(self)
+
+    @override
+    def preparation(
+        self, workload: Workload, injections: Mapping[str, Injection]
+    ) -> patches.Patch | None:
         injections = self.told_domains(workload, injections)
         jobs = [_job(pod_set, injections[pod_set.name]) for pod_set in self.view.pod_sets]
-        spec = self.view.document.spec
-        return row_owner.patch(self.view, (_with_patch(spec, jobs, _digest(self.view, workload)),))
+        spec = self._document.spec
+        if _has_patch(spec, jobs):
+            return None
+        return row_owner.patch(self.view, (_with_patch(spec, jobs),))
+
+    @property
+    def _document(self) -> TrainJobDocument:
+        document = self.view.document
+        assert isinstance(document, TrainJobDocument)
+        return document
 
     @override
     def start(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
@@ -333,18 +384,6 @@ class ReviewedTrainJob(row_review.ReviewedRowOwner, frozen=True, kw_only=True):
         if _labels(self.spec) and not _given(self.spec):
             return suspending
         return (*suspending, _with_patch(self.spec, []))
-
-    @override
-    def errors(self, old: row_review.ReviewedRowOwner | None) -> list[FieldError]:
-        """Return also that what its admission gives may not change before it starts with it."""
-        return [*super().errors(old), *self._prepared(old)]
-
-    def _prepared(self, old: row_review.ReviewedRowOwner | None) -> Iterator[FieldError]:
-        if old is None or not (old.is_held() and self.is_held()):
-            return
-        for before, after in zip(old.templates(), self.templates(), strict=True):
-            if before.mark and after.mark == before.mark and after.raw != before.raw:
-                yield fielderrors.forbidden(before.path, _PREPARED)
 
     @override
     def templates(self) -> tuple[Template, ...]:

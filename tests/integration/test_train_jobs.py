@@ -375,26 +375,33 @@ def test_a_trainjob_runs_as_its_jobset_says_and_is_restored_when_it_is_stopped(
     team.said.wait(team.workload(), "Finished", "True", "Succeeded")
 
 
-def test_a_trainjob_that_may_not_start_yet_keeps_what_its_admission_gave(system: System) -> None:
-    """It is given that in a write of its own, so others may come between that and its start."""
+def test_a_trainjob_that_may_not_start_yet_follows_what_changes_meanwhile(
+    system: System,
+) -> None:
+    """It is given what its admission gives in a write of its own; others may come after that."""
     team = Team(system, 12)
     team.create(metadata={"labels": {names.QUEUE_LABEL: "default", NO_START: ""}})
     team.reconcile()
-    waiting.until(team.patches, what="prepared")
+    given = waiting.until(team.patches, what="given what its admission gives")
     team.reconcile()
-    for change in (
-        {"trainer": {"resourcesPerNode": gpus(4)}},
-        {"runtimePatches": [*team.get()["spec"]["runtimePatches"], {"manager": "test/mine"}]},
-    ):
-        assert "what its last admission gave" in team.refuses(**change)
     before = team.workload()
     waiting.until(
         lambda: "not now" in str(team.said.get(before)["status"]), what="the refusal is told"
     )
 
-    node = team.runtime["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
-    node["containers"][0]["resources"] = gpus(4)
-    team.reconcile()
+    (ours,) = team.get()["spec"]["runtimePatches"]
+    forged = copy.deepcopy(ours)
+    jobs = forged["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    jobs[1]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"mine": "all"}
+    team.patch(runtimePatches=[forged])
+
+    def is_given_again() -> bool:
+        team.reconcile()
+        return team.patches() == given
+
+    waiting.until(is_given_again, what="given what its admission gives again")
+
+    team.patch(trainer={"resourcesPerNode": gpus(4)})
 
     def asks_for_more() -> bool:
         team.reconcile()
@@ -403,8 +410,8 @@ def test_a_trainjob_that_may_not_start_yet_keeps_what_its_admission_gave(system:
             "'4'" in str(one["spec"]) and one.get("status", {}).get("admission") for one in listed
         )
 
-    waiting.until(asks_for_more, what="admitted with what its runtime asks for now")
-    waiting.until(team.patches, what="prepared again")
+    waiting.until(asks_for_more, what="admitted with what it asks for now")
+    waiting.until(team.patches, what="given that again")
     team.editor.patch(f"{team.path}/train", {"metadata": {"labels": {NO_START: None}}})
     team.wait_started()
     team.reconcile()

@@ -235,25 +235,6 @@ class Set(Owner, Restores):
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared(Set, Prepares):
-    """An owner that starts with two writes."""
-
-    prepared: bool = False
-
-    @override
-    def prepares(self) -> Prepares:
-        return self
-
-    @override
-    def is_prepared(self, of: Workload) -> bool:
-        return self.prepared
-
-    @override
-    def prepare(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
 class Sized(Set, Resizes, Reclaims):
     """An owner whose pods may change while it is held, and of which some never run again."""
 
@@ -301,6 +282,25 @@ class Sized(Set, Resizes, Reclaims):
         return cast(Grows, self) if self.elastic else None
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared(Sized, Prepares):
+    """An owner that starts with two writes."""
+
+    unknown: bool = False
+
+    @override
+    def prepares(self) -> Prepares:
+        return self
+
+    @override
+    def is_restored_first(self) -> bool:
+        return self.unknown
+
+    @override
+    def preparation(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch | None:
+        raise NotImplementedError
+
+
 def reclaimed(workload: Workload, count: int) -> Workload:
     """Return a Workload that says how many of its pods never run again."""
     document = msgspec.to_builtins(workload)
@@ -333,17 +333,17 @@ OF_THIRD_KIND = {
     "it is restored before it gets one": (Set(OBJECT, injected=True), None, Step.RESTORE),
     "it waits for quota": (HELD, PENDING, Step.WAIT),
     "it is started once it is admitted": (HELD, ADMITTED, Step.START),
-    "it is given what its admission gives before it is started, if it starts with two writes": (
-        Prepared(OBJECT), ADMITTED, Step.PREPARE,
+    "it keeps what it was given before it is started, if it starts with two writes": (
+        Prepared(OBJECT, injected=True), ADMITTED, Step.START,
     ),
-    "it is started with that": (
-        Prepared(OBJECT, injected=True, prepared=True), ADMITTED, Step.START,
+    "it is restored if it is unknown what its pods ask for": (
+        Prepared(OBJECT, injected=True, unknown=True), ADMITTED, Step.RESTORE,
     ),
-    "it is restored if that is of another admission": (
-        Prepared(OBJECT, injected=True), ADMITTED, Step.RESTORE,
+    "it asks for something else before its start": (
+        Prepared(OBJECT, injected=True, other=True), ADMITTED, Step.DELETE_WORKLOAD,
     ),
     "it is restored if it is not admitted any more": (
-        Prepared(OBJECT, injected=True, prepared=True), CLEARED, Step.RESTORE,
+        Prepared(OBJECT, injected=True), CLEARED, Step.RESTORE,
     ),
     "it runs on": (Set(OBJECT, held=False, injected=True), ADMITTED, Step.NOTHING),
     "it is stopped if somebody else started it as it was admitted": (

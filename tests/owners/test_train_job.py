@@ -10,10 +10,12 @@ import msgspec
 import pytest
 
 from admission.base import names
-from admission.objects import owner_rows
+from admission.base.patches import Patch
+from admission.objects import owner_rows, views
 from admission.objects.workload import Workload
-from admission.owners import train_job
+from admission.owners import integrations, train_job
 from admission.owners.injection import Injection
+from admission.owners.row_owner import RowDocument
 from admission.owners.train_job import TrainJobDocument, TrainJobOwner
 from tests.owners import samples
 
@@ -44,66 +46,185 @@ def admitted(names_of_sets: Iterable[str], queue: str = "q", **first: Any) -> Wo
     return msgspec.convert({"status": {"admission": admission}}, Workload)
 
 
-def prepared(document: dict[str, Any], workload: Workload, given: Injection) -> dict[str, Any]:
-    """The TrainJob after the write that gives its pods what its admission gives."""
-    injections = dict.fromkeys(owner(document).pod_sets, given)
-    patch = owner(document).prepare(workload, injections)
+def patched(document: dict[str, Any], patch: Patch | None) -> dict[str, Any]:
+    """The TrainJob after a write."""
+    assert patch is not None
     after: dict[str, Any] = jsonpatch.apply_patch(document, msgspec.json.decode(patch.body))
     return after
 
 
-def test_a_trainjob_is_prepared_for_one_admission_of_the_pods_that_it_asks_for() -> None:
-    document = held()
-    workload = admitted(owner(document).pod_sets)
-    assert not owner(document).is_prepared(workload)
-    after = prepared(document, workload, MARKED)
-    assert owner(after).is_prepared(workload)
-
-    assert not owner(after).is_prepared(admitted(owner(after).pod_sets, "other"))
-    asking_more, started = copy.deepcopy(after), copy.deepcopy(after)
-    template = asking_more[names.MADE_FOR]["replicatedJobs"][0]["template"]["spec"]["template"]
-    template["spec"]["containers"][0]["resources"] = {"limits": {names.GPU_RESOURCE: "8"}}
-    assert not owner(asking_more).is_prepared(workload)
-    started["metadata"]["annotations"] = {names.INJECTED: "{}"}
-    assert not owner(started).is_prepared(workload)
+def prepared(document: dict[str, Any], given: Injection) -> dict[str, Any]:
+    """The TrainJob after the write that gives its pods what its admission gives."""
+    return patched(document, preparation(document, given))
 
 
-def test_a_trainjob_stays_prepared_when_its_jobset_gets_what_it_was_given() -> None:
-    document = held()
-    workload = admitted(owner(document).pod_sets)
-    given = replace(MARKED, node_selector={"zone": "a"}, gates=(names.TOPOLOGY_GATE,))
-    after = prepared(document, workload, given)
+def preparation(document: dict[str, Any], given: Injection) -> Patch | None:
+    it = owner(document)
+    return it.preparation(admitted(it.pod_sets), dict.fromkeys(it.pod_sets, given))
+
+
+GIVEN = replace(
+    MARKED,
+    node_selector={"zone": "a"},
+    tolerations=(views.Toleration(key="gpu", operator="Exists"),),
+    gates=(names.TOPOLOGY_GATE,),
+)
+
+
+@pytest.mark.parametrize("time", [{}, {"time": "2026-01-01T00:00:00Z"}])
+def test_a_trainjob_is_prepared_when_its_patch_gives_just_what_its_admission_gives(
+    time: dict[str, str],
+) -> None:
+    """The trainer notes the time of a patch, and leaves out what is empty."""
+    after = prepared(held(), GIVEN)
     (ours,) = after["spec"]["runtimePatches"]
-    changes = ours["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-    for job, change in zip(after[names.MADE_FOR]["replicatedJobs"], changes, strict=True):
-        pod, patch = (one["template"]["spec"]["template"] for one in (job, change))
-        pod["metadata"] = patch["metadata"]
-        pod["spec"] |= patch["spec"]
-    assert owner(after).is_prepared(workload)
+    ours |= time
+    for job in ours["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]:
+        metadata = job["template"]["spec"]["template"]["metadata"]
+        metadata.pop("labels")
+        metadata["creationTimestamp"] = None
+    assert preparation(after, GIVEN) is None
+    assert preparation(after, replace(GIVEN, node_selector={"zone": "b"})) is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("spec/nodeSelector", {"zone": "b"}),
+        ("spec/tolerations", [{"operator": "Exists"}]),
+        ("spec/schedulingGates", []),
+        ("spec/containers", [{"name": "c", "resources": {"limits": {"cpu": "9"}}}]),
+    ],
+)
+def test_what_somebody_else_wrote_into_the_patch_is_written_over_before_the_start(
+    path: str, value: Any
+) -> None:
+    after = prepared(held(), GIVEN)
+    at = "/spec/runtimePatches/0/trainingRuntimeSpec/template/spec/replicatedJobs/0"
+    operation = {"op": "add", "path": f"{at}/template/spec/template/{path}", "value": value}
+    forged = jsonpatch.apply_patch(after, [operation])
+    assert prepared(forged, GIVEN) == after
+
+
+class Joined:
+    """A TrainJob with what was seen of its JobSet."""
+
+    def __init__(self) -> None:
+        self.document = held()
+        self.made = self.document.pop(names.MADE_FOR)
+        (row,) = (one for one in integrations.DEFAULT.integrations if one.kind.name == "TrainJob")
+        self.integration = row
+        self.seen: Any = None
+        self.see()
+
+    def see(self) -> None:
+        """See the JobSet as it is."""
+        assert self.integration.secondary is not None
+        metadata = {"name": "train", "namespace": "ml", "uid": "s"}
+        document = msgspec.convert({"metadata": metadata, "spec": self.made}, RowDocument)
+        self.seen = self.integration.secondary.read(document, self.seen)
+
+    @property
+    def owner(self) -> TrainJobOwner:
+        assert self.integration.secondary is not None
+        document = msgspec.convert(self.document, TrainJobDocument)
+        joined = self.integration.secondary.joined(document, (self.seen,))
+        found = self.integration.owner(self.integration.view(joined))
+        assert isinstance(found, TrainJobOwner)
+        return found
+
+    def prepare(self) -> None:
+        it = self.owner
+        injections = dict.fromkeys(it.pod_sets, GIVEN)
+        patch = it.preparation(admitted(it.pod_sets), injections)
+        self.document = patched(self.document, patch)
+
+    def restore(self) -> None:
+        self.document = patched(self.document, self.owner.restore(None))
+
+    def apply(self) -> None:
+        """Have the JobSet get what our patch gives, as the trainer does, and see it."""
+        (ours,) = self.document["spec"]["runtimePatches"]
+        changes = ours["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        for job, change in zip(self.made["replicatedJobs"], changes, strict=True):
+            pod, patch = (one["template"]["spec"]["template"] for one in (job, change))
+            metadata = pod.setdefault("metadata", {})
+            for member, entries in patch["metadata"].items():
+                metadata[member] = {**metadata.get(member, {}), **entries}
+            selector = {
+                **pod["spec"].get("nodeSelector", {}),
+                **patch["spec"].get("nodeSelector", {}),
+            }
+            pod["spec"] |= {**patch["spec"], "nodeSelector": selector}
+        self.see()
+
+
+def test_a_held_trainjob_asks_for_what_its_jobset_asked_for_before_its_admission() -> None:
+    it = Joined()
+    plain = it.owner.view.digest
+    it.prepare()
+    assert not it.owner.is_restored_first()
+    it.made = copy.deepcopy(it.made)
+    it.apply()
+    assert it.owner.view.digest == plain
+    assert not it.owner.is_restored_first()
+    assert not it.owner.is_active()
+    injections = dict.fromkeys(it.owner.pod_sets, GIVEN)
+    assert it.owner.preparation(admitted(it.owner.pod_sets), injections) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"containers": [{"name": "main", "image": "other"}]},
+        {"nodeSelector": {"zone": "a", "pool": "x"}},
+        {"priorityClassName": "high"},
+    ],
+)
+def test_a_runtime_that_changes_before_the_start_is_read_without_what_was_given(
+    change: dict[str, Any],
+) -> None:
+    it = Joined()
+    it.prepare()
+    it.made = copy.deepcopy(it.made)
+    it.apply()
+    it.made = copy.deepcopy(it.made)
+    it.made["replicatedJobs"][0]["template"]["spec"]["template"]["spec"] |= change
+    it.see()
+    assert it.owner.is_restored_first()
+
+
+def test_a_trainjob_does_not_start_until_its_jobset_is_as_before_its_last_admission() -> None:
+    it = Joined()
+    plain = copy.deepcopy(it.made)
+    it.prepare()
+    it.made = copy.deepcopy(it.made)
+    it.apply()
+    it.restore()
+    assert it.owner.is_active()
+    it.made = plain
+    it.see()
+    assert not it.owner.is_active()
+
+
+def test_a_jobset_that_was_not_seen_before_its_admission_is_restored_first() -> None:
+    """The controller started in between."""
+    it = Joined()
+    it.prepare()
+    it.made = copy.deepcopy(it.made)
+    it.seen = None
+    it.apply()
+    assert it.owner.is_restored_first()
+    it.restore()
+    assert not it.owner.is_restored_first() or it.owner.is_active()
+    assert it.owner.pod_sets
 
 
 def test_the_update_that_starts_a_trainjob_changes_no_patch_of_its_runtime() -> None:
     """The trainer v2.2.0 refuses one that does."""
-    document = held()
-    workload = admitted(owner(document).pod_sets)
-    after = prepared(document, workload, MARKED)
-    started = jsonpatch.apply_patch(
-        after, msgspec.json.decode(owner(after).start(workload, {}).body)
-    )
+    after = prepared(held(), MARKED)
+    started = patched(after, owner(after).start(admitted(owner(after).pod_sets), {}))
     assert started["spec"] == {**after["spec"], "suspend": False}
-
-
-@pytest.mark.parametrize("text", ["{}", "unreadable"])
-def test_a_trainjob_that_is_restored_does_not_say_any_more_that_it_was_started(text: str) -> None:
-    """Else it would be prepared and restored without end."""
-    document = held()
-    workload = admitted(owner(document).pod_sets)
-    after = prepared(document, workload, MARKED)
-    after["metadata"]["annotations"] = {names.INJECTED: text}
-    patch = owner(after).restore(workload)
-    restored = jsonpatch.apply_patch(after, msgspec.json.decode(patch.body))
-    assert not owner(restored).is_injected()
-    assert owner(prepared(restored, workload, MARKED)).is_prepared(workload)
 
 
 def test_pods_of_a_trainjob_wait_until_each_is_told_its_domain() -> None:
@@ -117,7 +238,8 @@ def test_pods_of_a_trainjob_wait_until_each_is_told_its_domain() -> None:
     placed, *others = owner(document).pod_sets
     topology = {"levels": ["host"], "slices": [domain]}
     workload = admitted([placed, *others], topologyAssignment=topology)
-    after = prepared(document, workload, NOTHING)
+    injections = dict.fromkeys([placed, *others], NOTHING)
+    after = patched(document, owner(document).preparation(workload, injections))
     assert after["spec"]["suspend"] is True
     (ours,) = after["spec"]["runtimePatches"]
     jobs = ours["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]

@@ -656,8 +656,8 @@ class Owners(Generic[View, Document]):
     ) -> ApiRequest | None:
         restores = owner.restores()
         match step.step:
-            case (Step.PREPARE | Step.START) as start if workload is not None:
-                return self._start(key, owner, workload, start)
+            case Step.START if workload is not None:
+                return self._start(key, owner, workload)
             case Step.STOP if self._kind.key_of(owner.view) not in self._stopped:
                 question = None if workload is not None else self._ask_absence(key, owner)
                 return question or self._stop_or_wait(key, step, owner, workload)
@@ -696,9 +696,7 @@ class Owners(Generic[View, Document]):
             return None  # it is there, but another's
         return self._workloads.ask_absence(key, named.name)
 
-    def _start(
-        self, key: WorkloadKey, owner: Owner, workload: Workload, step: Step
-    ) -> ApiRequest | None:
+    def _start(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest | None:
         """Start an owner; one that contradicts its admission gives its quota back and waits.
 
         It waits while pods run that use its reservation. Some get what they are admitted with in
@@ -717,10 +715,11 @@ class Owners(Generic[View, Document]):
                 injections = injection.with_devices(injections, self._running.devices(workload))
             if self._kind.takes_preferences:
                 injections = injection.with_hosts(injections, self._running.hosts(workload.key()))
-            prepares = owner.prepares() if step is Step.PREPARE else None
+            prepares = owner.prepares()
             if prepares is not None:
-                changes = prepares.prepare(workload, injections)
-                return self._patch(key, owner, WritePurpose.PREPARE_OWNER, changes)
+                preparation = prepares.preparation(workload, injections)
+                if preparation is not None:
+                    return self._patch(key, owner, WritePurpose.PREPARE_OWNER, preparation)
             changes = owner.start(workload, injections)
         except KeyError:
             return None  # the flavor was deleted after the decision; its return wakes the owner
