@@ -6,7 +6,9 @@ in a queue or out of it.
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Final
 
+from admission.base import names
 from admission.base.conditions import Text
 from admission.gpu import resources as resources_of_gpus
 from admission.kube import errors, resources
@@ -39,10 +41,16 @@ def lacking(api: Api, namespace: str, requested: Iterable[str]) -> Text | None:
         return None
     counted, on_nodes = _counted(api, namespace), _on_nodes(api)
     missing = extended - counted - (on_nodes or set())
+    if on_nodes is None:
+        # Other devices may be on nodes that who asks may not read.
+        missing = {name for name in missing if name.partition("/")[0] in _GPU_DOMAINS}
     if not missing:
         return None
     devices = (name for name in counted | (on_nodes or set()) if _is_told(name))
     return sentences.resources_not_offered(missing, devices, knows_nodes=on_nodes is not None)
+
+
+_GPU_DOMAINS: Final = frozenset({names.GPU_RESOURCE.partition("/")[0]})
 
 
 def _is_told(resource: str) -> bool:

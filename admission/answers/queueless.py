@@ -231,7 +231,10 @@ def _owners(api: Api, namespace: str, made_for: AbstractSet[str]) -> Iterator[_L
 
 
 def _jobs_without_queue(api: Api, namespace: str) -> Iterator[_Lacking]:
-    """Yield the suspended Jobs that ask for GPUs and have no queue, nor an owner that has one."""
+    """Yield the suspended Jobs that ask for GPUs and have no queue, nor an owner that has one.
+
+    Jobs that ask by claims are left out: what they ask for is not known.
+    """
     try:
         jobs = api.list(resources.JOBS, namespace, label_selector=f"!{names.QUEUE_LABEL}").items
     except errors.ForbiddenError:
@@ -240,9 +243,17 @@ def _jobs_without_queue(api: Api, namespace: str) -> Iterator[_Lacking]:
         owners = {owner["kind"] for owner in job["metadata"].get("ownerReferences", ())}
         if not (job.get("spec") or {}).get("suspend") or owners - {_CRON_JOB}:
             continue
+        ended = {
+            condition["type"]
+            for condition in (job.get("status") or {}).get("conditions") or ()
+            if condition["status"] == "True"
+        }
         lacking = _Lacking(resources.JOBS.kind, job, sentences.suspended_without_queue())
-        if _asks(lacking) != {}:
+        if ended.isdisjoint(_ENDS) and any((_asks(lacking) or {}).values()):
             yield lacking
+
+
+_ENDS: Final = frozenset({"Complete", "Failed"})
 
 
 _CRON_JOB: Final = "CronJob"

@@ -8,12 +8,15 @@ from collections.abc import Set as AbstractSet
 
 from admission.answers import cluster, quota_use
 from admission.answers.quota_use import NodeGpus
+from admission.base import conditions
+from admission.base.causes import Shortage
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources as gpu_resources
 from admission.kube.api import Api
 from admission.objects import resource_flavor
+from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.reasons import placing
+from admission.reasons import placing, reading
 from admission.scheduling import model
 
 
@@ -50,6 +53,51 @@ def notes(
         for flavor, value in sorted(values.items())
         for sentence in _of_flavor(flavor, quota_use.selected(parts, value), wanted[flavor])
     )
+
+
+def of_waiting(
+    api: Api,
+    queue: ClusterQueue,
+    shorts: Sequence[Shortage],
+    flavors: Sequence[ResourceFlavor],
+    *,
+    waits_for_node: bool,
+) -> tuple[str, ...]:
+    """Return which GPUs of the flavors for which something waits are sick or missing.
+
+    The nodes are read where they matter: where it waits for one, or the queue says that GPUs of
+    these flavors are sick. What the queue says is told where the nodes do not tell it.
+
+    Args:
+        api: is asked with the rights of the caller.
+        queue: its ClusterQueue.
+        shorts: what it asks for in each flavor.
+        flavors: those that were read; empty for none.
+        waits_for_node: whether it waits for a node, and not for quota.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    condition = next(
+        (
+            condition
+            for condition in queue.status.conditions or ()
+            if condition.type == conditions.CAPACITY_SUFFICIENT
+        ),
+        None,
+    )
+    message = "" if condition is None else condition.message
+    stated = reading.sick_flavors(message)
+    resources_of: dict[str, set[str]] = {}
+    for short in shorts:
+        if waits_for_node or short.flavor in stated:
+            resources_of.setdefault(short.flavor, set()).add(short.resource)
+    on_nodes = notes(api, resources_of, flavors)
+    lacking = {pair.flavor for pair in reading.existing_quota(message)}
+    if on_nodes or condition is None or condition.status != "False":
+        return on_nodes
+    is_concerned = not lacking.isdisjoint(short.flavor for short in shorts)
+    return (f"GPUs are sick or missing: {message}",) if is_concerned else ()
 
 
 def _values(

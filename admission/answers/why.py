@@ -42,7 +42,6 @@ from admission.kube.api import Api, Document
 from admission.objects import queue_status, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
-from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.reasons import kueue, next_steps, placing, reading, sentences
@@ -183,7 +182,7 @@ def explain(api: Api, namespace: str, typed: str) -> Answer:
 
 
 def _with_sick(api: Api, answer: Answer) -> Answer:
-    """Return the answer about admitted pods that do not run with the sick GPUs of its flavors."""
+    """Return the answer about admitted pods without a node with the sick GPUs of its flavors."""
     if answer.state is not State.ADMITTED or answer.reason != Code.PODS_NOT_RUNNING:
         return answer
     resources_of: dict[str, set[str]] = {}
@@ -253,6 +252,13 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
             answer = _as_pods_say(answer, workload, _started_pods(api, answer))
     node = _node(pod)
     return replace(answer, nodes={node: 1}) if node else answer
+
+
+def _has_run(owner: Document) -> bool:
+    """Return whether the status of an owner counts pods that run, or that have ended."""
+    status = owner.get("status") or {}
+    counts = ("active", "succeeded", "failed", "readyReplicas", "numberReady")
+    return any(status.get(count) for count in counts)
 
 
 def _not_managed(api: Api, subject: ExplainedObject, *, in_full: bool = True) -> Text:
@@ -433,7 +439,8 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
             return _of_pods(api, subject, pods)
         if _waits_for_queue(subject):
             return _answer(subject, State.NO_WORKLOAD, sentences.suspended_without_queue())
-        return _answer(subject, State.NOT_MANAGED, _not_managed(api, subject))
+        in_full = not _has_run(subject.document)
+        return _answer(subject, State.NOT_MANAGED, _not_managed(api, subject, in_full=in_full))
     return _without_workload(api, subject, our_condition)
 
 
@@ -1161,7 +1168,9 @@ def _with_numbers(
         return answer
     flavors = cluster.read_flavors(api) if shortages.counts_gpus(view) else ()
     shorts = shortages.of_workload(node, _AS_WORKLOAD(workload), view, flavors)
-    answer = replace(answer, notes=(*answer.notes, *_sick(api, answer, view, shorts, flavors)))
+    is_for_node = answer.reason == Code.WAITING_FOR_NODE
+    sick = sick_nodes.of_waiting(api, view, shorts, flavors, waits_for_node=is_for_node)
+    answer = replace(answer, notes=(*answer.notes, *sick))
     if answer.reason == Code.WAITING_FOR_NODE:
         return answer
     uncounted = {pair for queue, pair in read.uncounted if queue == answer.cluster_queue}
@@ -1493,47 +1502,6 @@ def _told_without_node(
             yield placing.without_node(
                 pair.resource, pair.flavor, amount_held.amount, name, amount_held.since
             )
-
-
-def _sick(
-    api: Api,
-    answer: Answer,
-    queue: ClusterQueue,
-    shorts: Sequence[Shortage],
-    flavors: Sequence[ResourceFlavor],
-) -> tuple[str, ...]:
-    """Return which GPUs of the flavors for which something waits are sick or missing.
-
-    The nodes are read where they matter: where it waits for one, or the queue says that GPUs of
-    these flavors are sick. What the queue says is told where the nodes do not tell it.
-
-    Args:
-        api: is asked with the rights of the caller.
-        answer: about what waits.
-        queue: its ClusterQueue.
-        shorts: what it asks for in each flavor.
-        flavors: those that were read; empty for none.
-    """
-    condition = next(
-        (
-            condition
-            for condition in queue.status.conditions or ()
-            if condition.type == conditions.CAPACITY_SUFFICIENT
-        ),
-        None,
-    )
-    message = "" if condition is None else condition.message
-    stated = reading.sick_flavors(message)
-    resources_of: dict[str, set[str]] = {}
-    for short in shorts:
-        if answer.reason == Code.WAITING_FOR_NODE or short.flavor in stated:
-            resources_of.setdefault(short.flavor, set()).add(short.resource)
-    on_nodes = sick_nodes.notes(api, resources_of, flavors)
-    lacking = {pair.flavor for pair in reading.existing_quota(message)}
-    if on_nodes or condition is None or condition.status != "False":
-        return on_nodes
-    is_concerned = not lacking.isdisjoint(short.flavor for short in shorts)
-    return (f"GPUs are sick or missing: {message}",) if is_concerned else ()
 
 
 # ----------------------------------------------------------------- ClusterQueues, LocalQueues

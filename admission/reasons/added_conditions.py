@@ -299,7 +299,7 @@ def releasing(pods: Sequence[str], count: int) -> Text:
     subject = "1 pod still holds" if count == 1 else f"{count} pods still hold"
     message = (
         f"{subject} quota that should be free: {', '.join(pods)}{rest}. It is free once they have"
-        " ended; kubectl get pod shows why they have not"
+        " ended; why they have not: kubectl get pod"
     )
     return Text(PODS_ENDING, message)
 

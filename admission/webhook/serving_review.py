@@ -269,7 +269,7 @@ def validate(
         return _FREE
     try:
         errors = fielderrors.in_order(_errors(old, new, context, rules))
-        templates = new.templates()
+        templates = new.templates() if _queue(new) else ()
     except msgspec.ValidationError as broken:
         return owner_review.unreadable(broken)
     warnings: tuple[str, ...] = ()

@@ -207,7 +207,9 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
             f"{text(healthy)}{why}: pods beyond that wait for a node"
         )
         uncordon = (
-            "kubectl uncordon the nodes whose maintenance is over; else " if cordoned else ""
+            "uncordon the nodes whose maintenance is over (kubectl uncordon NODE); else "
+            if cordoned
+            else ""
         )
         mend = (
             f"{uncordon}lower the nominalQuota in {_promising(picture, pair)}, "

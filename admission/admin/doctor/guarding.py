@@ -15,6 +15,7 @@ from admission.base.errors import InvalidValueError
 from admission.gpu import costs, resources
 from admission.objects import pods as pod_objects
 from admission.objects import values
+from admission.objects.cluster_queue import surge_quota
 from admission.objects.cohort import Cohort
 
 _Group = tuple[str, ...]
@@ -142,7 +143,7 @@ def _in_turn(
 
 
 def _nominal(holder: Holder, resource: str, flavors: Container[str]) -> dict[str, int]:
-    """Return the nominal quota of a resource by flavor, without zeros."""
+    """Return nominal and surge quota of a resource by flavor, without zeros."""
     nominal = {
         flavor.name: values.amount_or_zero(resource, quota.nominal_quota)
         for group in holder.spec.resource_groups or ()
@@ -151,4 +152,8 @@ def _nominal(holder: Holder, resource: str, flavors: Container[str]) -> dict[str
         for quota in flavor.resources
         if quota.name == resource
     }
+    if not isinstance(holder, Cohort):
+        for pair, value in surge_quota(holder).items():
+            if pair.resource == resource and pair.flavor in flavors:
+                nominal[pair.flavor] = nominal.get(pair.flavor, 0) + value
     return {flavor: value for flavor, value in nominal.items() if value}
