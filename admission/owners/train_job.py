@@ -7,7 +7,7 @@ Source: kueue pkg/controller/jobs/trainjob; kubeflow trainer pkg/apis/trainer/v1
 pkg/runtime/core (trainingruntime.go) and pkg/runtime/framework/plugins/jobset.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -34,6 +34,8 @@ from admission.reasons import added_conditions
 KIND: Final[Kind] = row_owner.kind_of(rows.TRAIN_JOB)
 _PATCHES: Final = FieldPath.of("spec", "runtimePatches")
 _JOBS: Final = "replicatedJobs[*]"
+_GIVEN_TO_PODS: Final = frozenset({"nodeSelector", "tolerations", "schedulingGates"})
+"""Members of the spec of a pod template that an admission may change."""
 _REPLICATED_JOBS: Final = "trainingRuntimeSpec.template.spec.replicatedJobs[*]"
 _TRAINER: Final = FieldPath.of("spec", "trainer")
 _QUANTITIES: Final = ("resourcesPerNode.requests", "resourcesPerNode.limits")
@@ -45,8 +47,9 @@ class TrainJobDocument(row_owner.RowDocument, frozen=True, kw_only=True):
 
     Attributes:
         made: the spec of the JobSet; None while it was not seen.
-        is_behind: whether the trainer has to take out of the JobSet what an admission gave.
-        is_unknown: whether what its pods ask for is not known until that is taken out.
+        is_behind: whether that was taken out of the TrainJob, and not yet of its JobSet.
+        is_unknown: whether what its pods ask for is not known until what an admission gave is
+            taken out.
     """
 
     made: dict[str, Any] | None = msgspec.field(name=names.MADE_FOR, default=None)
@@ -178,16 +181,17 @@ def _joined(
     document = row_owner.document_of(owner)
     assert isinstance(document, TrainJobDocument)
     for job_set in job_sets:
-        is_suspended, is_marked = document.spec.get("suspend") is True, _is_marked(job_set.spec)
-        plain = job_set.plain if is_suspended and is_marked else None
         given_by_name = _given(document.spec)
+        is_marked = document.spec.get("suspend") is True and _is_marked(job_set.spec)
+        plain = job_set.plain if is_marked else None
+        is_unknown = is_marked and (
+            plain is None or not _are_alike(job_set.spec, plain, given_by_name)
+        )
         document = msgspec.structs.replace(
             document,
             made=job_set.spec if plain is None else plain,
-            is_behind=is_suspended and is_marked and not given_by_name,
-            is_unknown=is_suspended
-            and is_marked
-            and (plain is None or not _are_alike(job_set.spec, plain, given_by_name)),
+            is_behind=is_unknown and not given_by_name,
+            is_unknown=is_unknown,
         )
     return document
 
@@ -195,48 +199,65 @@ def _joined(
 def _are_alike(
     marked: Mapping[str, Any], plain: Mapping[str, Any], given_by_name: Mapping[str, rows.Given]
 ) -> bool:
-    """Return whether two states of a JobSet differ only in what our patch gives."""
+    """Return whether a JobSet differs from what it was only in what an admission may change.
+
+    Args:
+        marked: its spec.
+        plain: its spec before the admission.
+        given_by_name: what our patch gives to each replicated Job; empty where that was taken
+            out. Then every label and annotation that was not there before counts as given.
+    """
     before, now = (
-        [_without_given(member_.value, given_by_name) for member_ in rows.find(spec, _JOBS)]
-        for spec in (plain, marked)
+        [member_.value for member_ in rows.find(spec, _JOBS)] for spec in (plain, marked)
     )
-    return before == now
+    if len(before) != len(now):
+        return False
+    for was, is_now in zip(before, now, strict=True):
+        additions = given_by_name.get(str(is_now.get("name")).lower())
+        keys = frozenset(
+            {*_keys(is_now)} - {*_keys(was)}
+            if additions is None
+            else {*(additions.value.get("labels") or ())}
+            | {*(additions.value.get("annotations") or ())}
+        )
+        if _without_given(was, keys) != _without_given(is_now, keys):
+            return False
+    return True
 
 
-def _without_given(
-    job: Mapping[str, Any], given_by_name: Mapping[str, rows.Given]
-) -> dict[str, Any]:
-    """Return a replicated Job without what our patch gives its pods."""
-    additions = given_by_name.get(str(job.get("name")).lower())
-    value = {} if additions is None else additions.value
+def _keys(job: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of labels and annotations of the pods of a replicated Job."""
+    for member in ("labels", "annotations"):
+        yield from rows.value_at(job, f"template.spec.template.metadata.{member}") or ()
+
+
+def _without_given(job: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
+    """Return a replicated Job without what an admission may change of its pods.
+
+    Args:
+        job: the replicated Job.
+        keys: of labels and annotations.
+    """
     job_template = job.get("template") or {}
     job_spec = job_template.get("spec") or {}
     template = job_spec.get("template") or {}
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
-    gates = value.get("schedulingGates") or ()
     pods = {
         "metadata": {
             **metadata,
-            "labels": _less(metadata.get("labels"), value.get("labels")),
-            "annotations": _less(metadata.get("annotations"), value.get("annotations")),
+            "labels": _less(metadata.get("labels"), keys),
+            "annotations": _less(metadata.get("annotations"), keys),
         },
-        "spec": {
-            **spec,
-            "nodeSelector": _less(spec.get("nodeSelector"), value.get("nodeSelector")),
-            "tolerations": None if value.get("tolerations") else spec.get("tolerations"),
-            "schedulingGates": [
-                gate for gate in spec.get("schedulingGates") or () if gate not in gates
-            ],
-        },
+        "spec": {member: value for member, value in spec.items() if member not in _GIVEN_TO_PODS},
     }
     whole = {**job, "template": {**job_template, "spec": {**job_spec, "template": pods}}}
     filled: dict[str, Any] = _filled(whole)
     return filled
 
 
-def _less(entries: Mapping[str, str] | None, keys: Mapping[str, str] | None) -> dict[str, str]:
+def _less(entries: Mapping[str, str] | None, keys: Container[str]) -> dict[str, str]:
     """Return the entries of a map without some keys."""
-    return {key: text for key, text in (entries or {}).items() if key not in (keys or {})}
+    return {key: text for key, text in (entries or {}).items() if key not in keys}
 
 
 def _is_marked(job_set: Mapping[str, Any]) -> bool:

@@ -177,7 +177,7 @@ def test_a_held_trainjob_asks_for_what_its_jobset_asked_for_before_its_admission
     "change",
     [
         {"containers": [{"name": "main", "image": "other"}]},
-        {"nodeSelector": {"zone": "a", "pool": "x"}},
+        {"runtimeClassName": "nvidia"},
         {"priorityClassName": "high"},
     ],
 )
@@ -194,15 +194,20 @@ def test_a_runtime_that_changes_before_the_start_is_read_without_what_was_given(
     assert it.owner.is_restored_first()
 
 
-def test_a_trainjob_does_not_start_until_its_jobset_is_as_before_its_last_admission() -> None:
+def test_a_trainjob_waits_until_its_jobset_follows_if_it_has_changed_since_its_admission() -> None:
     it = Joined()
-    plain = copy.deepcopy(it.made)
+    changed = copy.deepcopy(it.made)
+    changed["replicatedJobs"][0]["replicas"] = 7
     it.prepare()
     it.made = copy.deepcopy(it.made)
     it.apply()
     it.restore()
+    assert not it.owner.is_active()
+    it.made = copy.deepcopy(it.made)
+    it.made["replicatedJobs"][0]["replicas"] = 7
+    it.see()
     assert it.owner.is_active()
-    it.made = plain
+    it.made = changed
     it.see()
     assert not it.owner.is_active()
 
@@ -216,7 +221,7 @@ def test_a_jobset_that_was_not_seen_before_its_admission_is_restored_first() -> 
     it.apply()
     assert it.owner.is_restored_first()
     it.restore()
-    assert not it.owner.is_restored_first() or it.owner.is_active()
+    assert it.owner.is_active()
     assert it.owner.pod_sets
 
 

@@ -667,7 +667,7 @@ def _cordon(node: dict[str, Any]) -> None:
 
 
 @fault("quota-capacity", WARNING, "a100", "its nodes have 8; 8 more cannot be used: 8 on gpu-0 "
-       "(cordoned)", "uncordon the nodes whose maintenance is over (kubectl uncordon NODE)")  # fmt: skip
+       "(cordoned)", "whose maintenance is over (kubectl uncordon NODE)")  # fmt: skip
 def a_node_is_cordoned(broken: Broken) -> None:
     _cordon(broken.nodes[0])
 
