@@ -777,7 +777,8 @@ def test_a_situation_is_told_by_its_sentence_and_the_next_step(
         pytest.fail(json.dumps(last, indent=2), pytrace=False)
     step = case.step.replace("{ns}", asked.namespace)
     assert step in last["next"]
-    assert len(last["message"]) <= sentences.MOST
+    typed = f" --kubeconfig {system.kubeconfig}"  # commands in it repeat this
+    assert len(last["message"].replace(typed, "")) <= sentences.MOST
     assert [*structural.violations(schema(), filled(schema(), last))] == []
     assert f"  reason {case.code}" in [re.sub(r"(?<=reason) +", " ", line) for line in text]
     assert (not step) or text[-1].startswith("next: ")
