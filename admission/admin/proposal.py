@@ -736,10 +736,10 @@ def _of_whole_gpus(supply: Supply, numbered: Sequence[Team]) -> dict[_Key, list[
     for team in numbered:
         for name, count in team.of_flavors.items():
             if name not in whole:
-                there = ", ".join(whole) or "none"
+                proposed_flavors = ", ".join(whole) or "none"
                 raise ProposalError(
                     f"team {team.name}: no flavor {name} of whole GPUs is proposed; these are: "
-                    f"{there}"
+                    f"{proposed_flavors}"
                 )
             taken[name] += count
     for name, count in taken.items():

@@ -7,7 +7,7 @@ amounts as Kubernetes writes quantities; docs/reference/commands.md documents it
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from admission.answers import cluster, queue_caps
 from admission.answers.cluster import Read
@@ -20,6 +20,7 @@ from admission.objects import nodes, pods, queue_status, resource_flavor, values
 from admission.objects.local_queue import LocalQueue
 from admission.objects.queue_status import StatedWithoutNode, reserved
 from admission.objects.workload import Workload
+from admission.reasons.placing import SickDevices
 from admission.scheduling import model, quota
 from admission.scheduling.hierarchy import CohortNode, QueueNode, QuotaNode, members
 from admission.scheduling.overview import Overview, QueueOverview
@@ -140,23 +141,7 @@ class FlavorLine:
     real: int | None
     sick: int | None
     outside: int | None
-    sick_on: tuple["SickOnNode", ...] = ()
-
-
-class SickOnNode(NamedTuple):
-    """What cannot be used of a resource on a node.
-
-    Attributes:
-        node: name of the node.
-        amount: how much.
-        reasons: why; empty where it is not told.
-        since: RFC 3339 time since when; empty where that is not known.
-    """
-
-    node: str
-    amount: int
-    reasons: tuple[str, ...]
-    since: str = ""
+    sick_on: tuple[SickDevices, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -861,11 +846,11 @@ def selected(nodes: Iterable[NodeGpus], flavor: model.ResourceFlavor) -> tuple[N
     )
 
 
-def sick_on(of_flavor: Iterable[NodeGpus], resource: str) -> Iterator[SickOnNode]:
+def sick_on(of_flavor: Iterable[NodeGpus], resource: str) -> Iterator[SickDevices]:
     """Yield how much of a resource cannot be used, by node."""
     for node in sorted(of_flavor, key=lambda node: node.name):
         if node.sick.get(resource):
-            yield SickOnNode(node.name, node.sick[resource], node.reasons, node.sick_since)
+            yield SickDevices(node.name, node.sick[resource], node.reasons, node.sick_since)
 
 
 def _chosen(taints: Iterable[model.Taint]) -> tuple[model.Taint, ...]:

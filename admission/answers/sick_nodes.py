@@ -37,21 +37,21 @@ def notes(
     Raises:
         KubeError: the API server did not answer.
     """
-    wanted = {
+    requested = {
         flavor: devices
         for flavor, names in sorted(resources_of.items())
         if (devices := {name for name in names if quota_use.is_gpu(name)})
     }
-    if not wanted:
+    if not requested:
         return ()
-    values = dict(_values(flavors or cluster.read_flavors(api), wanted))
+    values = dict(_values(flavors or cluster.read_flavors(api), requested))
     if not values:
         return ()
     parts = quota_use.capacities(cluster.read_nodes(api))
     return tuple(
         sentence
         for flavor, value in sorted(values.items())
-        for sentence in _of_flavor(flavor, quota_use.selected(parts, value), wanted[flavor])
+        for sentence in _of_flavor(flavor, quota_use.selected(parts, value), requested[flavor])
     )
 
 
@@ -101,10 +101,10 @@ def of_waiting(
 
 
 def _values(
-    flavors: Iterable[ResourceFlavor], wanted: Mapping[str, AbstractSet[str]]
+    flavors: Iterable[ResourceFlavor], requested: Mapping[str, AbstractSet[str]]
 ) -> Iterator[tuple[str, model.ResourceFlavor]]:
     for flavor in flavors:
-        if flavor.metadata.name in wanted:
+        if flavor.metadata.name in requested:
             try:
                 yield flavor.metadata.name, resource_flavor.scheduling_value(flavor)
             except InvalidValueError:
@@ -112,15 +112,15 @@ def _values(
 
 
 def _of_flavor(
-    flavor: str, parts: tuple[NodeGpus, ...], wanted: AbstractSet[str]
+    flavor: str, parts: tuple[NodeGpus, ...], requested: AbstractSet[str]
 ) -> Iterator[str]:
     """Yield what is sick of the devices that are asked for; GPU memory is that of any device."""
-    is_any = any(gpu_resources.is_virtual(name) for name in wanted)
+    is_any = any(gpu_resources.is_virtual(name) for name in requested)
     devices = {
         name
         for part in parts
         for name, count in part.sick.items()
-        if count and gpu_resources.is_device(name) and (is_any or name in wanted)
+        if count and gpu_resources.is_device(name) and (is_any or name in requested)
     }
     for name in sorted(devices):
         total = sum(part.healthy.get(name, 0) + part.sick.get(name, 0) for part in parts)
@@ -128,8 +128,5 @@ def _of_flavor(
             name,
             flavor,
             total,
-            (
-                placing.SickDevices(on_node.node, on_node.amount, on_node.reasons, on_node.since)
-                for on_node in quota_use.sick_on(parts, name)
-            ),
+            quota_use.sick_on(parts, name),
         )

@@ -7,7 +7,8 @@ Source: kueue pkg/controller/jobs/trainjob; kubeflow trainer pkg/apis/trainer/v1
 pkg/runtime/core (trainingruntime.go) and pkg/runtime/framework/plugins/jobset.
 """
 
-from collections.abc import Container, Iterator, Mapping
+import copy
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -34,8 +35,6 @@ from admission.reasons import added_conditions
 KIND: Final[Kind] = row_owner.kind_of(rows.TRAIN_JOB)
 _PATCHES: Final = FieldPath.of("spec", "runtimePatches")
 _JOBS: Final = "replicatedJobs[*]"
-_GIVEN_TO_PODS: Final = frozenset({"nodeSelector", "tolerations", "schedulingGates"})
-"""Members of the spec of a pod template that an admission may change."""
 _REPLICATED_JOBS: Final = "trainingRuntimeSpec.template.spec.replicatedJobs[*]"
 _TRAINER: Final = FieldPath.of("spec", "trainer")
 _QUANTITIES: Final = ("resourcesPerNode.requests", "resourcesPerNode.limits")
@@ -47,7 +46,8 @@ class TrainJobDocument(row_owner.RowDocument, frozen=True, kw_only=True):
 
     Attributes:
         made: the spec of the JobSet; None while it was not seen.
-        is_behind: whether that was taken out of the TrainJob, and not yet of its JobSet.
+        is_behind: whether the trainer has yet to suspend the JobSet, or to take out of it what was
+            taken out of the TrainJob.
         is_unknown: whether what its pods ask for is not known until what an admission gave is
             taken out.
     """
@@ -167,7 +167,7 @@ def _job_set(document_: row_owner.RowDocument, before: JobSet | None) -> JobSet:
     """Return what is read of a JobSet, after what was read of it or of the one before it."""
     spec = document_.spec
     plain_before = None if before is None else before.plain
-    plain = plain_before if _is_marked(spec) else spec
+    plain = plain_before if _is_marked(spec) else _without_kept(spec)
     return JobSet(metadata=document_.metadata, spec=spec, plain=plain)
 
 
@@ -181,91 +181,90 @@ def _joined(
     document = row_owner.document_of(owner)
     assert isinstance(document, TrainJobDocument)
     for job_set in job_sets:
-        given_by_name = _given(document.spec)
-        is_marked = document.spec.get("suspend") is True and _is_marked(job_set.spec)
-        plain = job_set.plain if is_marked else None
+        given_by_name, plain = _given(document.spec), job_set.plain
+        is_suspended = document.spec.get("suspend") is True
+        is_marked = is_suspended and _is_marked(job_set.spec)
         is_unknown = is_marked and (
             plain is None or not _are_alike(job_set.spec, plain, given_by_name)
         )
+        is_restored = is_marked and not _gives_mark(given_by_name)
         document = msgspec.structs.replace(
             document,
-            made=job_set.spec if plain is None else plain,
-            is_behind=is_unknown and not given_by_name,
+            made=plain if is_suspended and plain is not None else job_set.spec,
+            is_behind=is_restored or (is_suspended and job_set.spec.get("suspend") is not True),
             is_unknown=is_unknown,
         )
     return document
 
 
+def _gives_mark(given_by_name: Mapping[str, rows.Given]) -> bool:
+    """Return whether what our patch gives is that of an admission."""
+    return any(
+        names.WORKLOAD_ANNOTATION in additions.value["annotations"]
+        for additions in given_by_name.values()
+    )
+
+
 def _are_alike(
     marked: Mapping[str, Any], plain: Mapping[str, Any], given_by_name: Mapping[str, rows.Given]
 ) -> bool:
-    """Return whether a JobSet differs from what it was only in what an admission may change.
-
-    Args:
-        marked: its spec.
-        plain: its spec before the admission.
-        given_by_name: what our patch gives to each replicated Job; empty where that was taken
-            out. Then every label and annotation that was not there before counts as given.
-    """
+    """Return whether a JobSet is what it was before an admission with what our patch gives."""
     before, now = (
         [member_.value for member_ in rows.find(spec, _JOBS)] for spec in (plain, marked)
     )
-    if len(before) != len(now):
-        return False
-    for was, is_now in zip(before, now, strict=True):
-        additions = given_by_name.get(str(is_now.get("name")).lower())
-        keys = frozenset(
-            {*_keys(is_now)} - {*_keys(was)}
-            if additions is None
-            else {*(additions.value.get("labels") or ())}
-            | {*(additions.value.get("annotations") or ())}
-        )
-        if _without_given(was, keys) != _without_given(is_now, keys):
-            return False
-    return True
+    expected = [
+        _with_given(job, given_by_name.get(str(job.get("name")).lower())) for job in before
+    ]
+    return bool(_filled(expected) == _filled([_with_given(job, None) for job in now]))
 
 
-def _keys(job: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys of labels and annotations of the pods of a replicated Job."""
-    for member in ("labels", "annotations"):
-        yield from rows.value_at(job, f"template.spec.template.metadata.{member}") or ()
-
-
-def _without_given(job: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
-    """Return a replicated Job without what an admission may change of its pods.
-
-    Args:
-        job: the replicated Job.
-        keys: of labels and annotations.
-    """
+def _with_given(job: Mapping[str, Any], additions: rows.Given | None) -> dict[str, Any]:
+    """Return a replicated Job with what our patch gives it, as the trainer merges both."""
+    value = {} if additions is None else additions.value
     job_template = job.get("template") or {}
     job_spec = job_template.get("spec") or {}
     template = job_spec.get("template") or {}
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    gates = [*(spec.get("schedulingGates") or ()), *(value.get("schedulingGates") or ())]
     pods = {
         "metadata": {
             **metadata,
-            "labels": _less(metadata.get("labels"), keys),
-            "annotations": _less(metadata.get("annotations"), keys),
+            **{
+                member: {**(metadata.get(member) or {}), **(value.get(member) or {})}
+                for member in ("labels", "annotations")
+            },
         },
-        "spec": {member: value for member, value in spec.items() if member not in _GIVEN_TO_PODS},
+        "spec": {
+            **spec,
+            "nodeSelector": {
+                **(spec.get("nodeSelector") or {}),
+                **(value.get("nodeSelector") or {}),
+            },
+            "tolerations": value.get("tolerations") or spec.get("tolerations"),
+            "schedulingGates": sorted({str(gate.get("name")) for gate in gates}),
+        },
     }
-    whole = {**job, "template": {**job_template, "spec": {**job_spec, "template": pods}}}
-    filled: dict[str, Any] = _filled(whole)
-    return filled
+    return {**job, "template": {**job_template, "spec": {**job_spec, "template": pods}}}
 
 
-def _less(entries: Mapping[str, str] | None, keys: Container[str]) -> dict[str, str]:
-    """Return the entries of a map without some keys."""
-    return {key: text for key, text in (entries or {}).items() if key not in keys}
+def _without_kept(job_set: dict[str, Any]) -> dict[str, Any]:
+    """Return the spec of a JobSet without the annotation of pods that a restore leaves."""
+    if not any(names.MADE_FOR in member_.value for member_ in _marks(job_set)):
+        return job_set
+    copied: dict[str, Any] = copy.deepcopy(job_set)
+    for member_ in _marks(copied):
+        member_.value.pop(names.MADE_FOR, None)
+    return copied
+
+
+def _marks(job_set: Mapping[str, Any]) -> Iterator[rows.Member]:
+    """Yield the annotations of the pod templates of a JobSet."""
+    return rows.find(job_set, f"{_JOBS}.{_MARK}")
 
 
 def _is_marked(job_set: Mapping[str, Any]) -> bool:
     """Return whether the spec of a JobSet has what an admission gave."""
-    return any(
-        names.WORKLOAD_ANNOTATION in member_.value
-        for member_ in rows.find(job_set, f"replicatedJobs[*].{_MARK}")
-    )
+    return any(names.WORKLOAD_ANNOTATION in member_.value for member_ in _marks(job_set))
 
 
 def read(row: Row, document_: TrainJobDocument | RowView) -> RowView:
@@ -320,7 +319,7 @@ class TrainJobOwner(RowOwner, Delegates, Prepares):
 
     @override
     def is_active(self) -> bool:
-        """Return also true until the trainer has taken out what the last admission gave."""
+        """Return also true until the trainer has followed a stop and a restore."""
         return self._document.is_behind or RowOwner.is_active(self)
 
     @override
@@ -346,7 +345,14 @@ class TrainJobOwner(RowOwner, Delegates, Prepares):
 
     @override
     def restore(self, workload: Workload | None) -> patches.Patch:
-        beside = (_with_patch(self.view.document.spec, []),)
+        # Without this annotation the metadata of the pods would become null when the trainer takes
+        # the others out, which the schema of JobSets does not allow.
+        kept = {"annotations": {names.MADE_FOR: KIND.name}}
+        jobs = [
+            {"name": pod_set.name, "template": {"spec": {"template": {"metadata": kept}}}}
+            for pod_set in self.view.pod_sets
+        ]
+        beside = (_with_patch(self.view.document.spec, jobs),)
         return row_owner.restore(self.view, workload, beside)
 
 
@@ -402,7 +408,7 @@ class ReviewedTrainJob(row_review.ReviewedRowOwner, frozen=True, kw_only=True):
             *row_owner.hold(self.content, self.row.suspend),
             *pod_templates.write_text(trainer, _QUANTITIES),
         )
-        if _labels(self.spec) and not _given(self.spec):
+        if _labels(self.spec) and not _gives_mark(_given(self.spec)):
             return suspending
         return (*suspending, _with_patch(self.spec, []))
 

@@ -215,7 +215,7 @@ class Team(teams.Team):
                 pod = job["template"]["spec"]["template"]
                 given = change["template"]["spec"]["template"]
                 pod["metadata"] = given["metadata"]
-                pod["spec"] |= given["spec"]
+                pod["spec"] |= given.get("spec", {})
         reference = self.reference(owner, "trainer.kubeflow.org/v1alpha1", "TrainJob")
         document = {
             "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -353,7 +353,8 @@ def test_a_trainjob_runs_as_its_jobset_says_and_is_restored_when_it_is_stopped(
     for at in range(3):
         team.api.delete(f"{team.pods}/node-{at}", {"gracePeriodSeconds": 0})
     team.say(jobs_status(active=0))
-    waiting.until(lambda: not team.patches(), what="restored")
+    team.reconcile()
+    waiting.until(lambda: names.WORKLOAD_ANNOTATION not in str(team.patches()), what="restored")
     team.said.wait(workload, "QuotaReserved", "False")
     team.runtime["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]["containers"][0][
         "resources"

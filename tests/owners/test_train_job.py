@@ -35,7 +35,7 @@ def held() -> dict[str, Any]:
     return {
         "metadata": {"name": "train", "namespace": "ml", "uid": "11", "resourceVersion": "7"},
         "spec": {"runtimeRef": {"name": "torch"}, "suspend": True},
-        names.MADE_FOR: copy.deepcopy(JOB_SET.manifest["spec"]),
+        names.MADE_FOR: {**copy.deepcopy(JOB_SET.manifest["spec"]), "suspend": True},
     }
 
 
@@ -153,9 +153,9 @@ class Joined:
                 metadata[member] = {**metadata.get(member, {}), **entries}
             selector = {
                 **pod["spec"].get("nodeSelector", {}),
-                **patch["spec"].get("nodeSelector", {}),
+                **patch.get("spec", {}).get("nodeSelector", {}),
             }
-            pod["spec"] |= {**patch["spec"], "nodeSelector": selector}
+            pod["spec"] |= {**patch.get("spec", {}), "nodeSelector": selector}
         self.see()
 
 
@@ -178,6 +178,8 @@ def test_a_held_trainjob_asks_for_what_its_jobset_asked_for_before_its_admission
     [
         {"containers": [{"name": "main", "image": "other"}]},
         {"runtimeClassName": "nvidia"},
+        {"nodeSelector": {"zone": "b"}},
+        {"tolerations": [{"operator": "Exists"}]},
         {"priorityClassName": "high"},
     ],
 )
@@ -194,22 +196,31 @@ def test_a_runtime_that_changes_before_the_start_is_read_without_what_was_given(
     assert it.owner.is_restored_first()
 
 
-def test_a_trainjob_waits_until_its_jobset_follows_if_it_has_changed_since_its_admission() -> None:
+def test_a_trainjob_that_was_restored_waits_until_its_jobset_follows() -> None:
     it = Joined()
-    changed = copy.deepcopy(it.made)
-    changed["replicatedJobs"][0]["replicas"] = 7
+    plain, digest = copy.deepcopy(it.made), it.owner.view.digest
     it.prepare()
     it.made = copy.deepcopy(it.made)
     it.apply()
     it.restore()
+    assert it.owner.is_active()
+    it.made = plain
+    it.apply()
     assert not it.owner.is_active()
+    assert not it.owner.is_restored_first()
+    assert it.owner.view.digest == digest
+
+
+def test_a_trainjob_that_was_stopped_waits_until_its_jobset_is_suspended() -> None:
+    """Only then the JobSet has what else changed in that update."""
+    it = Joined()
+    it.prepare()
     it.made = copy.deepcopy(it.made)
-    it.made["replicatedJobs"][0]["replicas"] = 7
+    it.apply()
+    assert not it.owner.is_active()
+    it.made = {**it.made, "suspend": False}
     it.see()
     assert it.owner.is_active()
-    it.made = changed
-    it.see()
-    assert not it.owner.is_active()
 
 
 def test_a_jobset_that_was_not_seen_before_its_admission_is_restored_first() -> None:
