@@ -29,7 +29,10 @@ Words:
         unknown second. A pod that takes the place of a member of a group is decided when the
         group is, as long as another member runs on and the group has no more pods than it wants.
         A pod that the Job controller makes after its Job is gone, as its cache is behind, counts
-        for nothing: the garbage collector deletes it, and nobody can know of it before.
+        for nothing: the garbage collector deletes it, and nobody can know of it before. So does a
+        pod that it makes beyond what its Job runs in parallel, as the answer to an earlier create
+        was lost, for `_DOUBLED_SECONDS`: the Job controller deletes one of them when its cache
+        has both.
 
 The caller's seconds need not be those of a clock: it may let them stand still while servers or
 controllers are stopped, because nothing is decided or written then.
@@ -73,6 +76,9 @@ EXERCISED: Final = (
 """What a storm is to bring about besides releases."""
 _PLACED_SECONDS: Final = 10.0
 """After a release, until a pod has a node where no node has changed."""
+_DOUBLED_SECONDS: Final = 15.0
+"""Until the Job controller has deleted a pod that it made twice."""
+_JOB_CONTROLLER: Final = "kube-controller-manager"
 _ROUNDED_SECONDS: Final = 1.5
 """By which times of objects, which are whole seconds, may be wrong."""
 
@@ -151,6 +157,8 @@ class _Pod:
     phase: str
     is_released: bool
     is_gone: bool
+    is_made_by_controller: bool
+    """Whether the Job controller has written it."""
     ends_by: float | None
     """End of its grace period where it is being deleted, in seconds since 1970."""
 
@@ -303,6 +311,8 @@ class Checker:
     """Uids of pods that were seen in a group."""
     _late: set[str] = field(default_factory=set)
     """Uids of pods that were made after their Job was gone."""
+    _doubled: dict[str, Violation] = field(default_factory=dict)
+    """What pods would violate that the Job controller has made twice, by uid."""
     _lost_members: set[str] = field(default_factory=set)
     """Names of groups of which a pod is gone."""
     _groups_decided: dict[Ref, float] = field(default_factory=dict)
@@ -318,6 +328,7 @@ class Checker:
         """Take one event, and judge it."""
         self._wall = max(self._wall, event.wall)
         self._at = max(self._at, event.at)
+        self._settle_doubled(event.at)
         match event.kind:
             case "pods":
                 self._take_pod(event)
@@ -407,7 +418,9 @@ class Checker:
             self._cost(
                 one
                 for one in self._holders(cohort)
-                if self._revived.get(one.uid, since) <= since and one.uid not in self._late
+                if self._revived.get(one.uid, since) <= since
+                and one.uid not in self._late
+                and one.uid not in self._doubled
             )
         )
         self._note_surges(event.at)
@@ -420,24 +433,44 @@ class Checker:
             is_surge |= held[place] > quota
             if held[place] <= quota + surge[place]:
                 continue
-            self.violations.append(
-                Violation(
-                    pod="/".join(pod.ref),
-                    cohort=cohort,
-                    place=place,
-                    held=held[place],
-                    before=earlier[place],
-                    quota=quota + surge[place],
-                    version=event.object["metadata"]["resourceVersion"],
-                    at=event.at,
-                    holders=tuple(sorted(map(self._describe, self._holders(cohort)))),
-                )
+            violation = Violation(
+                pod="/".join(pod.ref),
+                cohort=cohort,
+                place=place,
+                held=held[place],
+                before=earlier[place],
+                quota=quota + surge[place],
+                version=event.object["metadata"]["resourceVersion"],
+                at=event.at,
+                holders=tuple(sorted(map(self._describe, self._holders(cohort)))),
             )
+            if self._is_surplus(pod):
+                self._doubled[pod.uid] = violation
+            else:
+                self.violations.append(violation)
             return
         self.surges += is_surge
         job = self._jobs.get(pod.job)
         if job is not None and job.is_elastic:
             job.grants.setdefault(self._running(pod.job), event.at)
+
+    def _is_surplus(self, pod: _Pod) -> bool:
+        """Return whether the Job controller made a pod beyond what its Job runs in parallel."""
+        job = self._jobs.get(pod.job)
+        if job is None or job.kind != "Job" or not pod.is_made_by_controller:
+            return False
+        pods = [one for one in self._pods.values() if one.job == pod.job and self._holds(one)]
+        return sum(one.ends_by is None for one in pods) > job.pods
+
+    def _settle_doubled(self, now: float) -> None:
+        """Forget pods made twice that are no surplus any more; report those that stay."""
+        for uid, violation in list(self._doubled.items()):
+            pod = self._pods.get(uid)
+            if pod is None or not self._holds(pod) or not self._is_surplus(pod):
+                del self._doubled[uid]
+            elif now - violation.at > _DOUBLED_SECONDS:
+                del self._doubled[uid]
+                self.violations.append(violation)
 
     def _running(self, job: str) -> int:
         """Return how many pods of a Job hold devices."""
@@ -1241,6 +1274,10 @@ def _read_pod(document: Json, classes: Mapping[str, str]) -> _Pod:
         is_released=not spec.get("schedulingGates") or bool(spec.get("nodeName")),
         # Nothing but finalizers keeps an object whose grace period is nothing.
         is_gone=bool(deleted) and metadata.get("deletionGracePeriodSeconds") == 0,
+        is_made_by_controller=any(
+            entry.get("manager") == _JOB_CONTROLLER and not entry.get("subresource")
+            for entry in metadata.get("managedFields") or ()
+        ),
         ends_by=_seconds(deleted) if deleted else None,
     )
 

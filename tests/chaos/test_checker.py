@@ -358,6 +358,38 @@ def test_pods_that_are_made_after_their_job_is_gone_are_held_against_nobody() ->
     assert world.found() == [("team/second", 2, 1)]
 
 
+BY_JOB_CONTROLLER = {"managedFields": [{"manager": "kube-controller-manager"}]}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "seconds", "is_found"),
+    [
+        pytest.param(BY_JOB_CONTROLLER, 5, False, id="deleted-soon"),
+        pytest.param(BY_JOB_CONTROLLER, 20, True, id="stays"),
+        pytest.param({"managedFields": [{"manager": "kubectl"}]}, 5, True, id="made-by-a-user"),
+    ],
+)
+def test_a_pod_that_the_job_controller_makes_twice_counts_unless_it_deletes_it(
+    metadata: dict[str, Any], seconds: float, is_found: bool
+) -> None:
+    world = World(team=2, other=0)
+    world.job("train", 2)
+    for name in ("train-a", "train-b", "train-c"):
+        world.pod(name, job="train", type_="ADDED", metadata=metadata)
+    world.second += seconds
+    world.pod("train-b", job="train", type_="DELETED", metadata=metadata)
+    assert world.found() == ([("team/train-c", 3, 2)] if is_found else [])
+
+
+def test_a_pod_beside_one_that_was_made_twice_is_judged_by_the_rest() -> None:
+    world = World(team=2, other=0)
+    world.job("train", 2)
+    for name in ("train-a", "train-b", "train-c"):
+        world.pod(name, job="train", type_="ADDED", metadata=BY_JOB_CONTROLLER)
+    world.pod("alone", type_="ADDED")
+    assert world.found() == [("team/alone", 3, 2)]
+
+
 @pytest.mark.parametrize(("suspend", "count"), [(False, 0), (True, 1)])
 def test_a_job_that_ran_when_the_store_was_put_back_was_decided_before(
     suspend: bool, count: int
