@@ -2,11 +2,19 @@
 
 import re
 
+import yaml
+
 from tests import matrix
 from tests.controlplane import programs
 from tests.repo import tree
 
 PAGE = tree.ROOT / "docs" / "guides" / "compatibility.md"
+
+
+def test_the_chart_installs_on_the_versions_that_were_run() -> None:
+    chart = yaml.safe_load((tree.ROOT / "deploy" / "chart" / "Chart.yaml").read_text())
+    oldest = min(programs.versions(), key=lambda version: tuple(map(int, version.split("."))))
+    assert chart["kubeVersion"] == f">={oldest}.0-0"
 
 
 def test_the_page_lists_the_versions_of_the_table() -> None:
