@@ -167,6 +167,7 @@ class Scheduler:
         queue: str,
         node_labels: dict[str, str],
         *,
+        stands_for: WorkloadKey | None,
         ends: bool,
     ) -> None:
         """Charge a ClusterQueue for pods on their own; see `running_pods.Ledger`."""
@@ -174,6 +175,7 @@ class Scheduler:
         if charged is None:
             self.on_delete(key)
         else:
+            charged = replace(charged, stands_for=None if ends else stands_for)
             self._put_running(charged, ends=ends)
 
     def _put_running(self, charged: model.Workload, *, ends: bool) -> None:
@@ -435,7 +437,8 @@ class Scheduler:
         workload = self._state.workload(key) if is_starting and self.holds(key) else None
         if workload is not None and isinstance(key, WorkloadKey):
             self._starting.add(key)
-            self.keep(_kept_for_start(key), workload)
+            stands_for = key if workload.replaces is None else None
+            self.keep(_kept_for_start(key), replace(workload, stands_for=stands_for))
         before = self._unpriced.pop(key)
         if isinstance(key, WorkloadKey):
             self._forget_decisions(key)

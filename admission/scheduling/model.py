@@ -565,6 +565,8 @@ class Workload:
         minimum_run_us: as of its LocalQueue.
         requester: name of the user who asked for it; empty or `UNKNOWN_REQUESTER` for nobody.
         preempted_by: past preemptions, also those of the workloads in whose place it came.
+        stands_for: the workload whose released pods it is charged for besides that, as far as they
+            may still get a node; None for none.
         never_preempts: it waits before those of a lower priority, and preempts none of them.
     """
 
@@ -595,6 +597,7 @@ class Workload:
     minimum_run_us: int | None = None
     requester: str = ""
     preempted_by: PastPreemptions = NEVER_PREEMPTED
+    stands_for: WorkloadKey | None = None
     never_preempts: bool = False
 
     @property

@@ -4,7 +4,7 @@ One thread owns a State; nothing here locks or does I/O. Objects may arrive in a
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -16,12 +16,15 @@ from admission.base.names import (
     CohortName,
     FlavorName,
     FlavorResource,
+    KeptCharge,
     LocalQueueKey,
+    OwnerCharge,
+    PodCharge,
     PodSetName,
     ResourceName,
     WorkloadKey,
 )
-from admission.base.tables import Table
+from admission.base.tables import Index, Table, Tally
 from admission.scheduling import (
     blockers,
     caps,
@@ -62,7 +65,7 @@ from admission.scheduling.model import (
 )
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
-from admission.scheduling.places.enforcement import PodPlaces, asks_devices
+from admission.scheduling.places.enforcement import ChargedPods, PodPlaces, asks_devices
 from admission.scheduling.places.model import Place, Want
 from admission.scheduling.places.search import StepBudget
 from admission.scheduling.preemption import history, relief
@@ -110,12 +113,19 @@ class _WorkloadStore(Table[ChargeKey, Workload]):
     Attributes:
         of_local: by their LocalQueue.
         of_lineage: by the identity that they share with those that replace them.
+        pods_of: pods that are charged on their own, by the workload for which they stand and the
+            pod set.
+        pod_sets_of: how many there are of each pod set, by that workload.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.of_local = self.index(lambda _, workload: (workload.queue,))
         self.of_lineage = self.index(lambda _, workload: (workload.lineage,))
+        self.pods_of: Index[tuple[WorkloadKey, PodSetName], ChargeKey] = self.index(
+            lambda key, workload: filter(None, (_pod_set_of(key, workload),))
+        )
+        self.pod_sets_of: Tally[WorkloadKey, PodSetName] = self.tally(_pod_set_of)
 
 
 class SchedulerState:
@@ -150,6 +160,9 @@ class SchedulerState:
         )
         self._preemption_history = PreemptionHistory()
         self._without_node = QuotaWithoutNode(self._changes)
+        self._unpromised: dict[WorkloadKey, None] = {}
+        """Workloads that may have lost their quota, or of which other pods are charged besides:
+        it is to be seen what they are promised."""
         self._rebound: dict[ChargeKey, None] = {}
         """Workloads with quota of which other pods are on nodes than when they were counted."""
         self.places = PodPlaces(self.config.placement)
@@ -341,6 +354,8 @@ class SchedulerState:
         old = self._workloads.get(key)
         if old == workload:
             return
+        if not workload.is_pod:
+            self._settle_promises()
         if old is not None and old.uid != workload.uid:
             self.drop_workload(key, now_us)
             old = None
@@ -348,6 +363,8 @@ class SchedulerState:
             self._assumed.pop(key, None)
         self._preemption_history.set_workload(workload)
         self._workloads.put(key, workload)
+        if old is not None and old.stands_for != workload.stands_for:
+            self._doubt_promise(old)
         if old is not None and old.queue != workload.queue:
             self._changes.local(old.queue)
         if old is not None and old.replaces != workload.replaces:
@@ -361,12 +378,14 @@ class SchedulerState:
         workload = self._workloads.pop(key)
         if workload is None:
             return
+        if not workload.is_pod:
+            self._settle_promises()
         self._assumed.pop(key, None)
         self._preemption_history.forget(key)
         self._fair_usage.released(workload)
         self._queues.take(key)
         self._release(key, now_us)
-        self.places.release(key)
+        self._doubt_promise(workload)
         self._note_left(workload, now_us)
         self._sharing.drop(key)
         self._stand_sharers(now_us)
@@ -552,7 +571,7 @@ class SchedulerState:
             self._queues.take(key)
             self._fair_usage.released(workload)
             self._release(key, now_us)
-            self.places.release(key)
+            self._doubt_promise(workload)
             return
         if reservation is not None:
             self._queues.take(key)
@@ -560,8 +579,7 @@ class SchedulerState:
             return
         self._fair_usage.released(workload)
         self._release(key, now_us)
-        if not (workload.wants_quota and self.places.ledger.is_kept(key)):
-            self.places.release(key)
+        self._doubt_promise(workload)
         if old is not None and (old.active, old.finished) != (workload.active, workload.finished):
             self._note_left(workload, now_us)
         self._queue(workload, now_us)
@@ -575,14 +593,16 @@ class SchedulerState:
     ) -> None:
         """Promise places to the pods of a workload with quota.
 
-        Not to those of one that is told to leave, unless they are on their way, and not to pods
-        that are charged while they run. Pods of a workload slice are those of the slice before, so
-        nothing is promised.
+        Not to those of one that is told to leave, unless they are on their way. Pods of a workload
+        slice are those of the slice before, so nothing is promised.
         """
+        if workload.is_pod:
+            self._doubt_promise(workload)
+            return
         if workload.is_leaving and reservation.admitted:
             self.places.leave(workload.key, now_us)
             return
-        if workload.is_leaving or workload.is_pod or workload.replaces is not None:
+        if workload.is_leaving or workload.replaces is not None:
             self.places.release(workload.key)
             return
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
@@ -600,6 +620,72 @@ class SchedulerState:
         self.places.promise(workload, counts, flavors, places, domains)
         if reservation.admitted:
             self.places.ledger.expect(workload.key, reservation.admitted_us + _COMING_US)
+
+    def _doubt_promise(self, workload: Workload) -> None:
+        """Have it seen what the pods of a workload are promised once all that changed is known.
+
+        Its quota is released before its pods are charged on their own. That comes with the same
+        news, so it is known before a decision, and before the news of another workload.
+        """
+        if not workload.is_pod and self.places.ledger.is_promised(workload.key):
+            self._unpromised[workload.workload_key] = None
+        elif workload.is_pod and workload.stands_for is not None:
+            self._unpromised[workload.stands_for] = None
+
+    def _settle_promises(self) -> None:
+        """Promise places to pods that are charged while their workload has no quota.
+
+        It was deleted, or has ended, and they may still be bound. What else was promised to it
+        ends.
+        """
+        unpromised, self._unpromised = self._unpromised, {}
+        for key in unpromised:
+            workload = self._workloads.get(key)
+            has_quota = workload is not None and self._held_by(workload) is not None
+            if workload is not None and has_quota and not self._is_replaced(workload):
+                continue
+            charged = self._charged_besides(key)
+            if charged:
+                self.places.promise_charged(key, charged)
+            elif workload is None or not (
+                workload.wants_quota and self.places.ledger.is_kept(key)
+            ):
+                self.places.release(key)
+
+    def _charged_besides(self, key: WorkloadKey) -> tuple[ChargedPods, ...]:
+        """Return the pods that are charged besides a workload and may be bound, by pod set.
+
+        What is kept for its start is for the same pods as what is charged on its own.
+        """
+        pods: dict[PodSetName, ChargedPods] = {}
+        for name, count in self._workloads.pod_sets_of.of(key).items():
+            charges = self._workloads.pods_of.keys((key, name))
+            for each in self._charged_pods(charges[0]):
+                pods[name] = each._replace(count=count)
+                if any(map(self.places.topologies.levels, each.flavors)):
+                    alone = (self._workloads[charge].pod_sets[0] for charge in charges)
+                    selectors = tuple(pod_set.node_selector for pod_set in alone)
+                    pods[name] = pods[name]._replace(selectors=selectors)
+        for each in self._charged_pods(OwnerCharge(*key)):
+            alone = pods.get(each.pod_set.name, each._replace(count=0))
+            pods[each.pod_set.name] = alone._replace(count=alone.count + each.count)
+        for each in self._charged_pods(KeptCharge(*key, "start")):
+            alone = pods.get(each.pod_set.name, each)
+            pods[each.pod_set.name] = alone._replace(count=max(alone.count, each.count))
+        return tuple(pods.values())
+
+    def _charged_pods(self, key: ChargeKey) -> Iterator[ChargedPods]:
+        """Yield the pods that something is charged for that stands for a workload."""
+        charge = self._workloads.get(key)
+        reservation = None if charge is None else self._held_by(charge)
+        if charge is None or charge.stands_for is None or reservation is None:
+            return
+        pod_sets = {pod_set.name: pod_set for pod_set in charge.pod_sets}
+        for assigned in reservation.pod_sets:
+            pod_set = pod_sets.get(assigned.name)
+            count = 0 if pod_set is None else min(pod_set.effective_count, assigned.count)
+            if pod_set is not None and count:
+                yield ChargedPods(pod_set, count, tuple(assigned.flavors.values()))
 
     def take_shaken(self) -> tuple[ChargeKey, ...]:
         """Return the workloads of which an assigned host may be away since the last call."""
@@ -706,7 +792,9 @@ class SchedulerState:
         has_devices = asks_devices(workload)
         completed: dict[PodSetName, PodSetAssignment] = {}
         near: dict[str, DomainPath | None] = {}
+        own = self._in_doubtful_domains(workload.key, assignments)
         taken: list[tuple[Want, tuple[Place, ...]]] = []
+        self.places.ledger.take(*own, -1)
         try:
             # Most pods first: a leader goes where its workers have room.
             for assignment in sorted(assignments, key=lambda entry: (-entry.count, entry.name)):
@@ -735,7 +823,22 @@ class SchedulerState:
         finally:
             for want, places in taken:
                 self.places.ledger.take((want,), places, -1)
+            self.places.ledger.take(*own)
         return tuple(completed.get(entry.name, entry) for entry in assignments)
+
+    def _in_doubtful_domains(
+        self, key: ChargeKey, assignments: Iterable[PodSetAssignment]
+    ) -> tuple[tuple[Want, ...], tuple[Place, ...]]:
+        """Return what is promised to pods while it is not said in which domains they are."""
+        lacking = {assignment.name for assignment in assignments if assignment.domains is None}
+        wants = tuple(
+            want
+            for want in self.places.ledger.wants(key)
+            if want.request is not None and want.pod_set in lacking
+        )
+        pod_sets = {want.pod_set for want in wants}
+        places = (place for place in self.places.ledger.places(key) if place.pod_set in pod_sets)
+        return wants, tuple(places)
 
     def lacks_domains(self, key: ChargeKey) -> bool:
         """Return whether a flavor of a workload with quota has a topology, and it no domains."""
@@ -970,7 +1073,11 @@ class SchedulerState:
         if not self._displaced:
             return MadeRoom()
         ledger, failed = self.places.ledger, []
-        due = [key for key in ledger.lacking() if key in self._displaced.keys]
+        due = [
+            key
+            for key in ledger.lacking()
+            if key in self._displaced.keys and self._may_preempt(key)
+        ]
         is_any_left = any(self._may_preempt(key) for key in ledger.lacking())
         self._displaced.end(now_us, is_any_left=is_any_left)
         workloads = []
@@ -1160,6 +1267,7 @@ class SchedulerState:
         """Brings trees, activity, backoffs, past usage and retries up to date."""
         self.forest.refresh()
         self._update_activity(now_us)
+        self._settle_promises()
         if self.places:
             self._look_at_nodes(now_us)
         self._queues.end_backoffs(now_us)
@@ -1281,7 +1389,7 @@ class SchedulerState:
         ):
             return
         self._give_up_places(head.cluster_queue)
-        if verdict.kept is not None:
+        if verdict.kept is not None and not self._charged_besides(head.key):
             self.places.ledger.keep(head.key, *verdict.kept)
             self._kept[head.cluster_queue] = head.key, now_us + _KEPT_US
 
@@ -1613,6 +1721,13 @@ def _fits_surge(node: QueueNode, admit: Admit) -> bool:
             fr = FlavorResource(pod_set.flavors[resource], resource)
             usage[fr] = usage.get(fr, 0) + value
     return all(value <= quota.surge_left(node, fr) for fr, value in usage.items() if value)
+
+
+def _pod_set_of(key: ChargeKey, workload: Workload) -> tuple[WorkloadKey, PodSetName] | None:
+    """Return for which workload, and which pod set of it, a pod stands that is charged alone."""
+    if workload.stands_for is None or not isinstance(key, PodCharge):
+        return None
+    return workload.stands_for, workload.pod_sets[0].name
 
 
 def _created(node: QueueNode) -> int:

@@ -88,7 +88,7 @@ class Running:
             self.pods.workloads_listed()
 
     def _charge(
-        self, key: PodCharge, view: Workload, queue: str, labels: dict[str, str], *, ends: bool
+        self, key: PodCharge, view: Workload, queue: str, labels: dict[str, str], **_: object
     ) -> None:
         self.calls += 1
         self.charged[key] = view.metadata.uid

@@ -179,5 +179,6 @@ def test_no_pod_follows_one_that_was_told_to_leave() -> None:
 def test_the_places_of_who_left_are_free_once_its_quota_is() -> None:
     made = told_to_leave(0)
     made.world.add(asking("modest", 2, 2, eviction=model.Eviction(reason="Preempted")))
+    made.world.state.has_work(NOW_US)
 
     assert made.places.ledger.free("n0")[GPU] == 4

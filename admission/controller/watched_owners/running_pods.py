@@ -114,6 +114,7 @@ class Ledger(Protocol):
         queue: str,
         node_labels: dict[str, str],
         *,
+        stands_for: WorkloadKey | None,
         ends: bool,
     ) -> None:
         """Charge a ClusterQueue for pods that run without a Workload that is charged for them.
@@ -123,6 +124,8 @@ class Ledger(Protocol):
             view: what they ask for, as a Workload that is nowhere stored.
             queue: the ClusterQueue.
             node_labels: of the node on which they run.
+            stands_for: the Workload that let them start. While it has no quota they are promised
+                places until they are bound. None where nobody could tell that they are.
             ends: they are being deleted, so nothing else is preempted for what they hold.
         """
         ...
@@ -783,7 +786,7 @@ class RunningPods:
         metadata = msgspec.structs.replace(workload.metadata, annotations=self._requester(key))
         spec = msgspec.structs.replace(workload.spec, pod_sets=tuple(missing))
         charged = msgspec.structs.replace(workload, metadata=metadata, spec=spec)
-        self._ledger.charge(_owner_key(key), charged, queue, {}, ends=False)
+        self._ledger.charge(_owner_key(key), charged, queue, {}, stands_for=key, ends=False)
 
     def _count_left(self, key: WorkloadKey, pod_set: str, now: datetime) -> int:
         """Return the number of pods of a pod set that have not ended."""
@@ -1314,7 +1317,9 @@ class RunningPods:
         labels = self._inventory.node_labels(tracked.view.spec.node_name)
         ends = bool(metadata.deletion_timestamp)
         requested, queue = self._requested(tracked), self._queue_of(tracked.view)
-        self._ledger.charge(tracked.key, requested, queue, labels, ends=ends)
+        self._ledger.charge(
+            tracked.key, requested, queue, labels, stands_for=_named_on(tracked), ends=ends
+        )
         self._note_releasing(tracked)
         if is_news and not ends and orphans.is_left(tracked.view):
             self._look_at((tracked.key,))
@@ -1564,6 +1569,15 @@ def _workload_of(pod: views.Pod) -> WorkloadKey:
     return WorkloadKey(pod.metadata.namespace, named) if named else pod_owner.KIND.key_of(pod)
 
 
+def _named_on(tracked: RunningPod) -> WorkloadKey | None:
+    """Return the Workload of a pod where the pod names it, with its pod set; else None.
+
+    By these names it is known that the pod is bound.
+    """
+    is_named = tracked.view.metadata.annotation(names.WORKLOAD_ANNOTATION) and tracked.pod_set
+    return tracked.workload if is_named else None
+
+
 def _is_single(pod: views.Pod) -> bool:
     """Return whether a pod has a Workload of its own, by its label or by its annotation."""
     if pod.metadata.label(names.MANAGED_LABEL) == names.MANAGED_VALUE:
@@ -1593,7 +1607,9 @@ def _requested(tracked: RunningPod, annotations: dict[str, str], priority: int |
         spec=WorkloadSpec(
             queue_name=_queue(pod),
             priority=priority,
-            pod_sets=(PodSet(name=names.DEFAULT_PODSET, count=1, template=template),),
+            pod_sets=(
+                PodSet(name=tracked.pod_set or names.DEFAULT_PODSET, count=1, template=template),
+            ),
         ),
     )
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.base.causes import NoPlace, TopologyRefusal
 from admission.base.names import ChargeKey, ClusterQueueName, FlavorName, PodSetName
@@ -32,7 +32,7 @@ from admission.scheduling.places.model import (
     PodShape,
     Want,
 )
-from admission.scheduling.topology.domains import Topologies, is_usable
+from admission.scheduling.topology.domains import Completed, Topologies, is_usable
 from admission.scheduling.topology.request import ANYWHERE, TopologyRequest
 
 _MOST_HOSTS: Final = 64
@@ -40,6 +40,23 @@ _NO_NEEDS: Final = PodNeeds()
 _UNDECIDED: Final = (Enforcement.OFF, Enforcement.OFF)
 _DECIDING: Final = frozenset({Enforcement.ENFORCE})
 _ASSUMING: Final = frozenset({Enforcement.ENFORCE, Enforcement.TELL})
+
+
+class ChargedPods(NamedTuple):
+    """Pods of a pod set that are charged while their workload has no quota.
+
+    Attributes:
+        pod_set: the pod set.
+        count: how many pods, bound or not.
+        flavors: that they are charged in.
+        selectors: node selectors of those that there are, where a flavor has a topology.
+    """
+
+    pod_set: PodSet
+    count: int
+    flavors: tuple[FlavorName, ...]
+    selectors: tuple[Mapping[str, str], ...] = ()
+
 
 Refusals = tuple[tuple[PodSetName, NoPlace | TopologyRefusal], ...]
 """Why the pods of pod sets cannot be on nodes."""
@@ -583,6 +600,60 @@ class PodPlaces:
                     self._shaken[key] = None
         self.ledger.promise(key, needed, places_given)
 
+    def promise_charged(self, key: ChargeKey, pods: Sequence[ChargedPods]) -> None:
+        """Promise places to pods that are charged while their workload has no quota.
+
+        They were released for the places that it was promised, so these go on.
+
+        Args:
+            key: the workload.
+            pods: its pods.
+        """
+        if not self and not self.ledger.is_promised(key):
+            return
+        is_kept = self.ledger.is_kept(key)
+        before = {} if is_kept else {want.pod_set: want for want in self.ledger.wants(key)}
+        has_devices = any(each.pod_set.needs and each.pod_set.needs.devices for each in pods)
+        wants: list[Want] = []
+        places: list[Place] = []
+        for each in pods:
+            want = self.want(
+                each.pod_set,
+                each.count,
+                each.flavors,
+                has_devices=has_devices,
+                enforced=_ASSUMING,
+            )
+            if want is None:
+                continue
+            was = before.get(want.pod_set)
+            if was is None or not _is_alike(was, want):
+                places += self._told(want, each.selectors) if want.request is not None else ()
+            else:
+                want = replace(was, count=want.count)
+                places += self._promised(key, was)
+            wants.append(want)
+        self.ledger.promise(key, tuple(wants), places)
+
+    def _promised(self, key: ChargeKey, want: Want) -> Iterator[Place]:
+        """Yield where pods of a workload are to be; with domains also those that are there."""
+        if want.request is None:
+            yield from (each for each in self.ledger.places(key) if each.pod_set == want.pod_set)
+        for name, count in self.ledger.assigned(key, want.pod_set).items():
+            yield Place(want.pod_set, name, count)
+
+    def _told(self, want: Want, selectors: Sequence[Mapping[str, str]]) -> tuple[Place, ...]:
+        """Return where pods are to be that were told their domains, and the others near them.
+
+        Where there is no room for the others it is told for these alone.
+        """
+        told = [(selector, "") for selector in selectors]
+        for count in dict.fromkeys((want.count, min(want.count, len(told)))):
+            answer = self.topologies.completed(replace(want, count=count), told[:count])
+            if isinstance(answer, Completed):
+                return self.topologies.places(want, answer.domains, {})
+        return ()
+
     def hosts(self, key: ChargeKey) -> dict[str, tuple[str, ...]]:
         """Return the hostnames of the nodes that a workload is promised, by pod set, sorted.
 
@@ -621,6 +692,11 @@ def _by_topology(wants: Sequence[Want]) -> tuple[tuple[Want, ...], tuple[Want, .
     """Pods that are placed in domains of a topology, and all others."""
     near = tuple(want for want in wants if want.request is not None)
     return near, tuple(want for want in wants if want.request is None) if near else tuple(wants)
+
+
+def _is_alike(left: Want, right: Want) -> bool:
+    """Return whether pods have the same flavors, and are placed in domains or are not."""
+    return left.flavors == right.flavors and (left.request is None) == (right.request is None)
 
 
 def asks_devices(workload: Workload) -> bool:

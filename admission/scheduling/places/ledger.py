@@ -2,6 +2,7 @@
 
 Every pod that is bound counts, whoever made it. A workload with quota is promised a place for each
 of its pods that is not bound: the places that it was admitted for, or others once these are gone.
+So it is for pods that are charged without it, once it is gone or has ended.
 Where the scheduler binds a pod elsewhere, one promise ends with it. A pod that is being deleted
 counts on its node, and its workload is promised a place for the pod that follows it.
 """
@@ -350,6 +351,11 @@ class NodeLedger:
                 want.pod_set: [*self._staying(key, want.pod_set)] for want in promise.wants
             }
             yield promise.wants, self.places(key), bound_nodes
+
+    def wants(self, key: ChargeKey) -> tuple[Want, ...]:
+        """Return what pods a workload is promised places for, bound or not."""
+        promise = self._promises.get(key)
+        return () if promise is None else promise.wants
 
     def is_promised(self, key: ChargeKey) -> bool:
         """Return whether a workload is promised places, or was bound to all of them."""

@@ -1,0 +1,199 @@
+"""What is charged for pods of a workload without quota is promised places until they are bound."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.base.names import ChargeKey, KeptCharge, OwnerCharge, PodCharge, WorkloadKey
+from admission.scheduling import model
+from tests.builders.scheduling import LOWER, NOW_US, SECOND_US
+from tests.scheduling.test_nodes_decide import GPU, Cluster, asking, cluster, node
+from tests.scheduling.worlds import admitted, evicted, waits
+
+TRAIN = WorkloadKey("default", "train")
+OWNER = OwnerCharge(*TRAIN)
+START = KeptCharge(*TRAIN, "start")
+
+
+def admitted_train(pods: int = 2, nodes: int = 2, **fields: Any) -> Cluster:
+    """A workload has quota, and none of its pods is bound; each needs a node for itself."""
+    made = cluster(*(node(f"n{index}", 4) for index in range(nodes)), **fields)
+    made.world.add(asking("train", 4, pods))
+    assert admitted(made.world.cycle()) == ["train"]
+    return made
+
+
+def charge(
+    made: Cluster, key: ChargeKey, count: int = 1, stands_for: WorkloadKey | None = TRAIN
+) -> None:
+    """As many pods of the workload are charged besides it."""
+    workload = asking("train", 4, count)
+    flavors = {GPU: "a"}
+    assigned = model.PodSetAssignment(
+        name=workload.pod_sets[0].name, count=count, flavors=flavors, usage={GPU: 4 * count}
+    )
+    reservation = model.Reservation(
+        cluster_queue="q", pod_sets=(assigned,), reserved_us=NOW_US, admitted_us=NOW_US
+    )
+    made.world.state.set_workload(
+        replace(workload, key=key, reservation=reservation, stays=True, stands_for=stands_for),
+        NOW_US,
+    )
+
+
+def free(made: Cluster) -> dict[str, int]:
+    made.world.state.has_work(NOW_US)
+    ledger = made.places.ledger
+    return {name: ledger.free(name)[GPU] for name in ledger.nodes}
+
+
+def test_places_stay_where_they_were_when_what_is_charged_for_them_changes() -> None:
+    made = admitted_train(nodes=4)
+    before = free(made)
+    assert sum(before.values()) == 8
+
+    made.world.finish("train")
+    charge(made, OWNER, 2)
+    assert free(made) == before
+
+    charge(made, OWNER, 1)
+    charge(made, PodCharge("default", "train-0"))
+    assert free(made) == before
+
+
+def test_each_pod_has_one_place_whether_it_is_bound_or_not() -> None:
+    made = admitted_train(3, nodes=4)
+    made.pod("bound-early", "n3", {GPU: 4}, "train")
+    made.world.finish("train")
+    charge(made, OWNER, 1)
+    for name in ("bound-early", "bound-late"):
+        charge(made, PodCharge("default", name))
+    assert sum(free(made).values()) == 4
+
+    made.pod("bound-late", "n2", {GPU: 4}, "train")
+    assert sum(free(made).values()) == 4
+    assert sum(place.count for place in made.places.ledger.places(TRAIN)) == 1
+
+
+def test_who_waits_is_tried_again_when_what_is_charged_ends() -> None:
+    made = admitted_train(1, nodes=1)
+    made.world.finish("train")
+    charge(made, OWNER)
+    made.world.add(asking("next", 4))
+    assert waits(made.world.cycle())["next"].reason == "WaitingForNode"
+    assert not made.world.state.has_work(NOW_US + 60 * SECOND_US)
+
+    made.world.state.drop_workload(OWNER, NOW_US)
+
+    assert admitted(made.world.cycle()) == ["next"]
+
+
+def test_who_waits_gets_the_room_of_a_workload_for_which_nothing_is_charged() -> None:
+    made = admitted_train(1, nodes=1)
+    made.world.add(asking("next", 4))
+    assert waits(made.world.cycle())["next"].reason == "WaitingForNode"
+
+    made.world.finish("train")
+
+    assert admitted(made.world.cycle()) == ["next"]
+
+
+@pytest.mark.parametrize("is_seen_between", [False, True])
+def test_places_stay_while_a_workload_is_made_again(is_seen_between: bool) -> None:
+    made = admitted_train()
+    reservation = made.world.state.workload(TRAIN).reservation  # type: ignore[union-attr]
+    made.world.finish("train")
+    charge(made, OWNER, 2)
+    assert set(free(made).values()) == {0}
+
+    again = replace(asking("train", 4, 2), uid="again", held=True)
+    made.world.add(again)
+    if is_seen_between:
+        assert set(free(made).values()) == {0}
+    made.world.add(replace(again, reservation=reservation))
+    assert set(free(made).values()) == {0}
+    made.world.state.drop_workload(OWNER, NOW_US)
+
+    assert set(free(made).values()) == {0}
+    assert sum(place.count for place in made.places.ledger.places(TRAIN)) == 2
+
+
+def test_what_is_kept_for_a_start_and_its_pods_need_a_place_once() -> None:
+    made = admitted_train(2, nodes=4)
+    charge(made, START, 2)
+    made.world.finish("train")
+    charge(made, PodCharge("default", "train-0"))
+    assert sum(free(made).values()) == 8
+
+    made.world.state.drop_workload(START, NOW_US)
+    assert sum(free(made).values()) == 12
+
+
+def test_what_is_charged_for_pods_that_end_is_promised_nothing() -> None:
+    made = admitted_train(1, nodes=1)
+    made.world.finish("train")
+    charge(made, PodCharge("default", "train-0"))
+    assert free(made) == {"n0": 0}
+
+    charge(made, PodCharge("default", "train-0"), stands_for=None)
+
+    assert free(made) == {"n0": 4}
+
+
+def test_a_pod_beyond_the_quota_of_a_workload_adds_nothing_to_what_that_is_promised() -> None:
+    made = admitted_train(1, nodes=2)
+    charge(made, PodCharge("default", "train-0"))
+
+    assert sum(free(made).values()) == 4
+
+
+def test_nobody_is_stopped_for_charged_pods_that_lost_their_place() -> None:
+    made = admitted_train(1, nodes=1, within=LOWER)
+    made.world.finish("train")
+    charge(made, OWNER)
+    made.places.set_node(node("n1", 4))
+    made.world.add(asking("low", 4, priority=-1))
+    assert admitted(made.cycle()) == ["low"]
+
+    made.places.drop_node("n0")
+    for _ in range(2):
+        made.world.clock += 31
+        assert evicted(made.world.cycle()) == {}
+
+    assert made.places.ledger.lacking() == (TRAIN,)
+
+
+def test_a_lost_place_is_replaced_before_anybody_is_admitted_there() -> None:
+    made = admitted_train(1, nodes=1)
+    made.world.finish("train")
+    charge(made, OWNER)
+    made.places.drop_node("n0")
+    made.places.set_node(node("n1", 4))
+    made.world.add(asking("next", 4))
+
+    assert admitted(made.world.cycle()) == []
+    assert [place.node for place in made.places.ledger.places(TRAIN)] == ["n1"]
+
+
+def test_places_kept_for_a_workload_do_not_end_what_its_old_pods_are_promised() -> None:
+    made = admitted_train(1, nodes=2, within=LOWER)
+    promised = made.places.ledger.places(TRAIN)[0].node
+    made.world.finish("train")
+    charge(made, OWNER)
+    made.world.add(asking("low", 4, priority=-1))
+    assert admitted(made.cycle()) == ["low"]
+    made.world.add(replace(asking("train", 4), uid="again"))
+
+    assert evicted(made.world.cycle()) == {"low": "InClusterQueue"}
+
+    assert [place.node for place in made.places.ledger.places(TRAIN)] == [promised]
+    assert not made.places.ledger.is_kept(TRAIN)
+
+
+def test_who_only_follows_remembers_no_promise_of_workloads_that_are_gone() -> None:
+    made = admitted_train(1, nodes=2)
+    made.world.finish("train")
+    made.world.add(asking("next", 4))
+
+    assert not made.places.ledger.is_promised(TRAIN)
