@@ -661,17 +661,17 @@ class SchedulerState:
         for name, count in self._workloads.pod_sets_of.of(key).items():
             charges = self._workloads.pods_of.keys((key, name))
             for each in self._charged_pods(charges[0]):
-                pods[name] = each._replace(count=count)
+                pods[name] = replace(each, count=count)
                 if any(map(self.places.topologies.levels, each.flavors)):
-                    alone = (self._workloads[charge].pod_sets[0] for charge in charges)
-                    selectors = tuple(pod_set.node_selector for pod_set in alone)
-                    pods[name] = pods[name]._replace(selectors=selectors)
+                    pod_sets = (self._workloads[charge].pod_sets[0] for charge in charges)
+                    selectors = tuple(pod_set.node_selector for pod_set in pod_sets)
+                    pods[name] = replace(pods[name], selectors=selectors)
         for each in self._charged_pods(OwnerCharge(*key)):
-            alone = pods.get(each.pod_set.name, each._replace(count=0))
-            pods[each.pod_set.name] = alone._replace(count=alone.count + each.count)
+            alone = pods.get(each.pod_set.name, replace(each, count=0))
+            pods[each.pod_set.name] = replace(alone, count=alone.count + each.count)
         for each in self._charged_pods(KeptCharge(*key, "start")):
             alone = pods.get(each.pod_set.name, each)
-            pods[each.pod_set.name] = alone._replace(count=max(alone.count, each.count))
+            pods[each.pod_set.name] = replace(alone, count=max(alone.count, each.count))
         return tuple(pods.values())
 
     def _charged_pods(self, key: ChargeKey) -> Iterator[ChargedPods]:

@@ -5,10 +5,18 @@ from typing import Any
 
 import pytest
 
-from admission.base.names import ChargeKey, KeptCharge, OwnerCharge, PodCharge, WorkloadKey
+from admission.base.names import (
+    ChargeKey,
+    ClusterQueueName,
+    KeptCharge,
+    OwnerCharge,
+    PodCharge,
+    Uid,
+    WorkloadKey,
+)
 from admission.scheduling import model
 from tests.builders.scheduling import LOWER, NOW_US, SECOND_US
-from tests.scheduling.test_nodes_decide import GPU, Cluster, asking, cluster, node
+from tests.scheduling.test_nodes_decide import GPU, A, Cluster, asking, cluster, node
 from tests.scheduling.worlds import admitted, evicted, waits
 
 TRAIN = WorkloadKey("default", "train")
@@ -29,12 +37,15 @@ def charge(
 ) -> None:
     """As many pods of the workload are charged besides it."""
     workload = asking("train", 4, count)
-    flavors = {GPU: "a"}
+    flavors = {GPU: A}
     assigned = model.PodSetAssignment(
         name=workload.pod_sets[0].name, count=count, flavors=flavors, usage={GPU: 4 * count}
     )
     reservation = model.Reservation(
-        cluster_queue="q", pod_sets=(assigned,), reserved_us=NOW_US, admitted_us=NOW_US
+        cluster_queue=ClusterQueueName("q"),
+        pod_sets=(assigned,),
+        reserved_us=NOW_US,
+        admitted_us=NOW_US,
     )
     made.world.state.set_workload(
         replace(workload, key=key, reservation=reservation, stays=True, stands_for=stands_for),
@@ -107,7 +118,7 @@ def test_places_stay_while_a_workload_is_made_again(is_seen_between: bool) -> No
     charge(made, OWNER, 2)
     assert set(free(made).values()) == {0}
 
-    again = replace(asking("train", 4, 2), uid="again", held=True)
+    again = replace(asking("train", 4, 2), uid=Uid("again"), held=True)
     made.world.add(again)
     if is_seen_between:
         assert set(free(made).values()) == {0}
@@ -183,7 +194,7 @@ def test_places_kept_for_a_workload_do_not_end_what_its_old_pods_are_promised() 
     charge(made, OWNER)
     made.world.add(asking("low", 4, priority=-1))
     assert admitted(made.cycle()) == ["low"]
-    made.world.add(replace(asking("train", 4), uid="again"))
+    made.world.add(replace(asking("train", 4), uid=Uid("again")))
 
     assert evicted(made.world.cycle()) == {"low": "InClusterQueue"}
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from admission.base.causes import NoPlace, TopologyRefusal
 from admission.base.names import ChargeKey, ClusterQueueName, FlavorName, PodSetName
@@ -42,7 +42,8 @@ _DECIDING: Final = frozenset({Enforcement.ENFORCE})
 _ASSUMING: Final = frozenset({Enforcement.ENFORCE, Enforcement.TELL})
 
 
-class ChargedPods(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ChargedPods:
     """Pods of a pod set that are charged while their workload has no quota.
 
     Attributes:
