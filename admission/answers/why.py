@@ -254,11 +254,22 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
     return replace(answer, nodes={node: 1}) if node else answer
 
 
-def _has_run(owner: Document) -> bool:
-    """Return whether the status of an owner counts pods that run, or that have ended."""
-    status = owner.get("status") or {}
-    counts = ("active", "succeeded", "failed", "readyReplicas", "numberReady")
-    return any(status.get(count) for count in counts)
+def _has_run(api: Api, subject: ExplainedObject) -> bool:
+    """Return whether pods of an owner run or have ended; of a Job, pods that wait are active."""
+    status = subject.document.get("status") or {}
+    counts = ("ready", "succeeded", "failed", "readyReplicas", "numberReady")
+    if any(status.get(count) for count in counts):
+        return True
+    if not status.get("active"):
+        return False
+    selector = (subject.document.get("spec", {}).get("selector") or {}).get("matchLabels") or {}
+    labels = ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+    try:
+        pods = api.list(resources.PODS, subject.namespace, label_selector=labels).items
+    except errors.ForbiddenError:
+        return True  # as far as is known
+    uid = subject.document["metadata"]["uid"]
+    return any(_node(pod) for pod in pods if _controller(pod) == uid)
 
 
 def _not_managed(api: Api, subject: ExplainedObject, *, in_full: bool = True) -> Text:
@@ -279,16 +290,26 @@ def _not_managed(api: Api, subject: ExplainedObject, *, in_full: bool = True) ->
 
 
 def _requested_names(subject: ExplainedObject) -> AbstractSet[str]:
-    """Return the resources that a pod, or the pod template of an owner, asks for."""
-    spec = subject.document.get("spec") or {}
-    spec = (spec.get("template") or {}).get("spec") or spec
-    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    """Return the resources that a pod, or any pod template of an owner, asks for."""
     return {
         resource
-        for container in containers
+        for container in _containers(subject.document.get("spec"))
         for amounts in ("requests", "limits")
         for resource in (container.get("resources") or {}).get(amounts) or ()
     }
+
+
+def _containers(part: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the containers anywhere in a part of a document: each kind has its templates."""
+    if isinstance(part, list):
+        for member in part:
+            yield from _containers(member)
+    elif isinstance(part, dict):
+        for key, value in part.items():
+            if key in {"containers", "initContainers"} and isinstance(value, list):
+                yield from (member for member in value if isinstance(member, dict))
+            else:
+                yield from _containers(value)
 
 
 def _waits_for_queue(subject: ExplainedObject) -> bool:
@@ -439,7 +460,7 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
             return _of_pods(api, subject, pods)
         if _waits_for_queue(subject):
             return _answer(subject, State.NO_WORKLOAD, sentences.suspended_without_queue())
-        in_full = not _has_run(subject.document)
+        in_full = not _has_run(api, subject)
         return _answer(subject, State.NOT_MANAGED, _not_managed(api, subject, in_full=in_full))
     return _without_workload(api, subject, our_condition)
 
@@ -692,7 +713,7 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
         )
         text = Text(first.reason, first.message)
         if first.reason == Code.NOT_MANAGED:
-            text = _not_managed(api, subject, in_full=not nodes)
+            text = _not_managed(api, subject, in_full=not any(map(_node, pods)))
         if first.reason == Code.PODS_NOT_RUNNING:
             text = sentences.members_not_running(_counts(subject, pods, answers))
         flavors = _by_resource(

@@ -258,6 +258,15 @@ MISSPELLED_GPU: Final = (
     r"|(N(?i:vidia)|nV(?i:idia))\.(?i:com)/gpu"
 )
 """Names that people write for `GPU_RESOURCE`: a regular expression of RE2 for whole names."""
+NVIDIA_PRODUCT: Final = (
+    r"nvidia\.com/(gpu[-_.])?((nvidia|tesla|geforce|quadro)[-_.]?)?"
+    r"(a|b|gb|gh|h|k|l|m|p|t|v|rtx[-_.]?a?)[0-9]{1,4}[a-z]{0,2}([-_.].*)?"
+)
+"""A product of NVIDIA, such as a100, as the name of a resource: likewise."""
+AMD_PRODUCT: Final = (
+    r"amd\.com/(gpu[-_.])?((amd|instinct|radeon)[-_.]?)?mi[0-9]{1,4}[a-z]{0,2}([-_.].*)?"
+)
+"""A product of AMD as the name of a resource: likewise."""
 GPU_SHARED_RESOURCE: Final = "nvidia.com/gpu.shared"
 MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
 DRA_DRIVER: Final = "gpu.nvidia.com"

@@ -30,6 +30,8 @@ class Mend(Enum):
         " container"
     )
     SPELL = "no node offers it: ask for nvidia.com/gpu"
+    CHOOSE = f"ask for {names.GPU_RESOURCE} with nodeSelector {names.GPU_PRODUCT_LABEL}"
+    CHOOSE_OF_AMD = "ask for amd.com/gpu with a nodeSelector that chooses the product"
     REQUEST = (
         "no quota can count it: ask for nvidia.com/gpu with the annotation"
         f" {names.GPU_MEMORY} or {names.MIG_PROFILE} instead"
@@ -146,6 +148,20 @@ TABLE: Final = (
         examples=("nvidia.com/gpus", "nvidia/gpu", "nvidia.com/GPU"),
         unit="a GPU is nvidia.com/gpu",
         mend=Mend.SPELL,
+    ),
+    Foreign(
+        vendor="product of NVIDIA",
+        pattern=names.NVIDIA_PRODUCT,
+        examples=("nvidia.com/a100", "nvidia.com/gpu-h100"),
+        unit="nodes hardly offer it",
+        mend=Mend.CHOOSE,
+    ),
+    Foreign(
+        vendor="product of AMD",
+        pattern=names.AMD_PRODUCT,
+        examples=("amd.com/mi300x",),
+        unit="nodes hardly offer it",
+        mend=Mend.CHOOSE_OF_AMD,
     ),
     Foreign(
         vendor="KAI Scheduler or Run:ai",

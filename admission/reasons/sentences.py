@@ -500,10 +500,32 @@ def resources_misspelled(requested: Iterable[str]) -> Text | None:
 _MISSPELLED: Final = re.compile(names.MISSPELLED_GPU)
 
 
+def gpu_of_products(requested: Iterable[str]) -> str:
+    """Return how a GPU is asked for instead of by its product, as a clause; empty for nothing.
+
+    ``a GPU is nvidia.com/gpu, and nodeSelector nvidia.com/gpu.product chooses its product``
+
+    Args:
+        requested: names of resources.
+    """
+    wrong = set(requested)
+    if any(map(_NVIDIA_PRODUCT.fullmatch, wrong)):
+        selector = f"nodeSelector {names.GPU_PRODUCT_LABEL}"
+        return f"a GPU is {names.GPU_RESOURCE}, and {selector} chooses its product"
+    if any(map(_AMD_PRODUCT.fullmatch, wrong)):
+        return "a GPU is amd.com/gpu, and a nodeSelector chooses its product"
+    return ""
+
+
+_NVIDIA_PRODUCT: Final = re.compile(names.NVIDIA_PRODUCT)
+_AMD_PRODUCT: Final = re.compile(names.AMD_PRODUCT)
+
+
 def resources_not_covered(missing: Iterable[str], cluster_queue: str = "") -> Text:
     """Return that the queue of a Workload has no quota for resources.
 
-    One that is misspelled is told instead: no queue ever has quota for it.
+    One that is misspelled is told instead: no queue ever has quota for it. Of the name of a
+    product, it is told how a GPU is asked for.
     """
     every = list(missing)
     misspelled = resources_misspelled(every)
@@ -511,9 +533,10 @@ def resources_not_covered(missing: Iterable[str], cluster_queue: str = "") -> Te
         return misspelled
     queue = f"queue {name(cluster_queue)}" if cluster_queue else "its queue"
     resources = listed(name(resource) for resource in every)
+    instead = gpu_of_products(every)
     return Text(
-        Code.RESOURCE_NOT_COVERED,
-        sentence(f"Never starts as it is: {queue} has no quota for {resources}"),
+        Code.RESOURCE_MISSPELLED if names.GPU_RESOURCE in instead else Code.RESOURCE_NOT_COVERED,
+        sentence(f"Never starts as it is: {queue} has no quota for {resources}", instead),
     )
 
 

@@ -531,6 +531,11 @@ def _of_classes(part: CreatedPods, queue: ClusterQueue) -> Iterator[str]:
         if misspelled is not None:
             yield _Verdict(misspelled, next_steps.next_step(misspelled.reason)).warning
             continue
+        instead = sentences.gpu_of_products([resource])
+        if instead:
+            text = f"May never start: queue {queue.metadata.name} has no quota for {resource}."
+            yield _Verdict(Text(Code.RESOURCE_MISSPELLED, text), instead).warning
+            continue
         yield (
             f"May never start: queue {queue.metadata.name} has no quota for {resource}.{_OF_CLASS}"
             " Remove the request, or have the resource added"

@@ -246,6 +246,39 @@ def test_what_asks_for_what_nothing_offers_is_told_what_there_is(
     assert answer["next"].startswith("ask for one that there is, and create it anew")
 
 
+def add_active_job(world: World, node: str = "") -> None:
+    """A Job of products without a queue, whose one pod may be on a node."""
+    job = make_job("active", pod={"container": A100})
+    made = world.store.create(resources.JOBS, job, "team")
+    status = {**made, "status": {"active": 1, "ready": 0}}
+    world.store.replace(resources.JOBS, status, subresource="status")
+    pod = make_pod("active-0", namespace="team", container=A100)
+    pod["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "active", "controller": True,
+         "uid": made["metadata"]["uid"]}
+    ]  # fmt: skip
+    pod["spec"]["nodeName"] = node
+    world.store.create(resources.PODS, pod)
+
+
+def test_a_job_whose_pods_wait_for_what_nothing_offers_is_told_so(offering: World) -> None:
+    add_active_job(offering)
+    assert offering.told("job/active")["reason"] == "ResourceNotOffered"
+
+
+def test_a_suspended_job_is_told_that_nothing_offers_what_it_asks_for(offering: World) -> None:
+    job = make_job("suspended", pod={"container": A100}, suspend=True)
+    offering.store.create(resources.JOBS, job, "team")
+    assert offering.told("job/suspended")["reason"] == "ResourceNotOffered"
+
+
+def test_a_job_whose_pods_run_is_not_said_to_wait_for_what_nothing_offers(
+    offering: World,
+) -> None:
+    add_active_job(offering, "n9")
+    assert offering.told("job/active")["reason"] == "NotManaged"
+
+
 def test_what_asks_for_what_a_node_offers_is_told_of_its_queue(offering: World) -> None:
     node = make_node("n2", units={"nvidia.com/a100": 1})
     offering.store.create(resources.NODES, node)

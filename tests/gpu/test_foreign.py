@@ -54,6 +54,37 @@ def test_other_capitals_are_a_slip_and_a_device_of_a_virtual_machine_is_none(
     assert bool(rows) is not is_right
 
 
+@pytest.mark.parametrize(
+    ("name", "right_name"),
+    [
+        ("nvidia.com/a100", "nvidia.com/gpu"), ("nvidia.com/h100", "nvidia.com/gpu"),
+        ("nvidia.com/v100", "nvidia.com/gpu"), ("nvidia.com/l4", "nvidia.com/gpu"),
+        ("nvidia.com/t4", "nvidia.com/gpu"), ("nvidia.com/l40s", "nvidia.com/gpu"),
+        ("nvidia.com/a100-80gb", "nvidia.com/gpu"), ("nvidia.com/tesla-t4", "nvidia.com/gpu"),
+        ("nvidia.com/gpu-h100", "nvidia.com/gpu"), ("nvidia.com/rtx-a6000", "nvidia.com/gpu"),
+        ("amd.com/mi300x", "amd.com/gpu"), ("nvidia.com/gpu", ""), ("nvidia.com/gpumem", ""),
+        ("nvidia.com/gpu-10gb", ""), ("nvidia.com/mig-1g.10gb", ""), ("amd.com/gpu", ""),
+        ("nvidia.com/hostdev", ""), ("nvidia.com/pgpu", ""), ("example.com/a100", ""),
+    ],
+)  # fmt: skip
+def test_a_product_as_a_resource_is_told_how_a_gpu_is_asked_for(
+    name: str, right_name: str
+) -> None:
+    rows = [row.mend.value for row in foreign.TABLE if re.fullmatch(row.pattern, name)]
+    of_product = [row for row in rows if row.startswith(f"ask for {right_name} with")]
+    assert (rows == of_product and len(rows) == 1) is bool(right_name)
+    instead = sentences.gpu_of_products([name])
+    assert instead.partition(", and ")[0] == (f"a GPU is {right_name}" if right_name else "")
+
+
+def test_a_product_without_quota_is_told_how_a_gpu_is_asked_for() -> None:
+    assert sentences.resources_not_covered(["nvidia.com/a100"], "research") == (
+        next_steps.Code.RESOURCE_MISSPELLED,
+        "Never starts as it is: queue research has no quota for nvidia.com/a100; a GPU is"
+        " nvidia.com/gpu, and nodeSelector nvidia.com/gpu.product chooses its product.",
+    )
+
+
 def test_what_is_misspelled_is_told_in_the_words_of_the_table() -> None:
     (row,) = (row for row in foreign.TABLE if row.mend is foreign.Mend.SPELL)
     for name in row.examples:

@@ -207,6 +207,14 @@ def test_a_gpu_that_is_misspelled_is_not_to_be_added_to_the_queue():
     )
 
 
+def test_a_product_in_place_of_a_resource_is_told_as_what_chooses_it():
+    (text,) = warnings(make_world(), requests={"nvidia.com/a100": "1"})
+    assert text == (
+        "May never start: queue gpus has no quota for nvidia.com/a100. A GPU is nvidia.com/gpu,"
+        " and nodeSelector nvidia.com/gpu.product chooses its product"
+    )
+
+
 @pytest.mark.parametrize(
     ("quotas", "cohort", "cpu", "fits"),
     [
