@@ -42,7 +42,8 @@ def of_local_queues(local_queues: Iterable[LocalQueue]) -> Iterator[LocalHolding
 def notes(uses: Iterable[LocalHolding], flavors: Container[str] | None = None) -> Iterator[str]:
     """Yield how much of the GPUs in use is borrowed, a sentence for each ClusterQueue.
 
-    ``at least 10 of the 26 GPUs in use in queue speech are borrowed: they may be taken back``
+    ``at least 10 of the 26 GPUs in use in queue speech are borrowed: work that holds
+    them may be stopped``
 
     Args:
         uses: what the LocalQueues of a namespace hold.
@@ -71,5 +72,5 @@ def notes(uses: Iterable[LocalHolding], flavors: Container[str] | None = None) -
             unit = "GPUs" if resource == names.GPU_RESOURCE else resource
             yield (
                 f"at least {shown} of the {total_shown} {unit} in use in queue {queue} are "
-                "borrowed: they may be taken back"
+                "borrowed: work that holds them may be stopped"
             )

@@ -252,7 +252,7 @@ def _smaller(lacks: Sequence[Lack]) -> list[str]:
     parts = [f"{lack.smaller} {_what_of(lack)}" for lack in lacks if lack.smaller]
     if not parts:
         return []
-    return [f"a request for at most {' or '.join(parts)} would take back what others borrow"]
+    return [f"a request for at most {' or '.join(parts)} would stop work of others that borrows"]
 
 
 def _what_of(lack: Lack) -> str:

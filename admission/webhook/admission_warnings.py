@@ -703,7 +703,7 @@ def _takes_back(waiting: int, line: str) -> str:
         waiting: how many wait in its ClusterQueue already.
         line: namespace and name of its LocalQueue.
     """
-    text = "Starts after it takes back what others borrow of its queue"
+    text = "Starts once running work of others is stopped, which borrows from its queue"
     if waiting > 0:
         text += f", unless {_others(waiting, 'that waits takes', 'that wait take')} it first"
     return _cut(f"{text}. See: kubectl gpu queue {line}")

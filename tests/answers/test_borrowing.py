@@ -14,7 +14,10 @@ def use(used: int, nominal: int | None, flavor: str = "a100", resource: str = ""
     return LocalHolding("speech", FlavorResource(FlavorName(flavor), name), used, nominal)
 
 
-NOTE = "at least {} of the {} GPUs in use in queue speech are borrowed: they may be taken back"
+NOTE = (
+    "at least {} of the {} GPUs in use in queue speech are borrowed: work that holds them may be"
+    " stopped"
+)
 
 
 @pytest.mark.parametrize(

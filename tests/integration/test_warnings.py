@@ -152,8 +152,8 @@ def test_what_takes_back_its_own_quota_is_not_said_to_wait_for_a_larger_one(
     system.wait_webhook()
     (text,) = told(system, owner, "jobs", made("jobs", 4))
     assert text == (
-        "Starts after it takes back what others borrow of its queue, unless 1 other that waits"
-        f" takes it first. See: kubectl gpu queue {owner}/default"
+        "Starts once running work of others is stopped, which borrows from its queue, unless 1"
+        f" other that waits takes it first. See: kubectl gpu queue {owner}/default"
     )
     job = f"/apis/batch/v1/namespaces/{owner}/jobs/train"
     waiting.until(lambda: not system.api.get(job)["spec"]["suspend"], what="it starts")

@@ -54,7 +54,7 @@ def test_a_smaller_request_that_would_take_back_borrowed_quota_is_told() -> None
     text = sentences.of_shortages([shortage], "research", place="1st")
     assert text.message == (
         "Waits: needs 16 a100, 1 free of 24; 1st in queue research; a request for at most 10 a100"
-        " would take back what others borrow."
+        " would stop work of others that borrows."
     )
 
 
@@ -63,7 +63,7 @@ def test_a_smaller_request_is_not_told_where_it_would_wait_as_well() -> None:
     enough = short(GPU, "a100", 8, available=1, limit=24, reclaimable=9)
     cpu = short("cpu", "a100", 4)
     for shortages in ([gpus, cpu], [enough]):
-        assert "take back" not in sentences.of_shortages(shortages, "research").message
+        assert "borrows" not in sentences.of_shortages(shortages, "research").message
 
 
 def test_a_queue_that_uses_more_than_its_quota_is_in_no_cohort() -> None:

@@ -672,8 +672,8 @@ def test_others_are_told_of_only_where_a_pod_does_not_fit_now(
 
 RECLAIMS = (
     (
-        "Starts after it takes back what others borrow of its queue. See: kubectl gpu queue"
-        " team-a/default"
+        "Starts once running work of others is stopped, which borrows from its queue. See: kubectl"
+        " gpu queue team-a/default"
     ),
 )
 MAY_WAIT = (
@@ -722,7 +722,7 @@ def test_what_may_preempt_is_not_said_to_wait(
     assert warnings(cluster, labels={CLASS: label} if label else {}) == expected
 
 
-TAKES_BACK = "Starts after it takes back what others borrow of its queue"
+TAKES_BACK = "Starts once running work of others is stopped, which borrows from its queue"
 
 
 @pytest.mark.parametrize(
