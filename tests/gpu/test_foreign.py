@@ -80,8 +80,10 @@ def test_a_product_as_a_resource_is_told_how_a_gpu_is_asked_for(
 def test_a_product_without_quota_is_told_how_a_gpu_is_asked_for() -> None:
     assert sentences.resources_not_covered(["nvidia.com/a100"], "research") == (
         next_steps.Code.RESOURCE_MISSPELLED,
-        "Never starts as it is: queue research has no quota for nvidia.com/a100; a GPU is"
-        " nvidia.com/gpu, and nodeSelector nvidia.com/gpu.product chooses its product.",
+        (
+            "Never starts as it is: queue research has no quota for nvidia.com/a100; a GPU is"
+            " nvidia.com/gpu, and nodeSelector nvidia.com/gpu.product chooses its product."
+        ),
     )
 
 
