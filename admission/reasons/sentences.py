@@ -69,6 +69,18 @@ def clipped(text: str, limit: int) -> str:
     return f"{at_word if len(at_word) > limit // 2 else kept}{_CUT}"
 
 
+def without_last_clauses(text: str, limit: int) -> str:
+    """Return a sentence within a number of characters, without the last clauses of a longer one.
+
+    It is cut at a word where its first clause is too long, too.
+    """
+    clauses = text.rstrip(".").split("; ")
+    while len(clauses) > 1 and len("; ".join(clauses)) >= limit:
+        clauses.pop()
+    kept = "; ".join(clauses)
+    return f"{kept}." if len(kept) < limit else clipped(text, limit)
+
+
 def name(text: str) -> str:
     """Return a name as sentences show it."""
     return text if len(text) <= _NAME else f"{text[: _NAME - 1]}{_CUT}"
@@ -569,9 +581,8 @@ def no_matching_flavor(why: Iterable[str], cluster_queue: str = "") -> Text:
         cluster_queue: where it waits; empty where it is not known.
     """
     queue = f"queue {name(cluster_queue)}" if cluster_queue else "its queue"
-    return Text(
-        Code.NO_MATCHING_FLAVOR, sentence(f"Matches no flavor of {queue}: {listed(why, '; ')}")
-    )
+    head, against = f"Matches no flavor of {queue}", listed(why, "; ")
+    return Text(Code.NO_MATCHING_FLAVOR, sentence(f"{head}: {against}" if against else head))
 
 
 def no_topology(lacking: Sequence[causes.LacksTopology], cluster_queue: str = "") -> Text:

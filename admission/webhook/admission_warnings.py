@@ -73,16 +73,25 @@ class CreatedPods:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """A reason why it waits or never starts, as its condition will say it, with a next step."""
+    """A reason why it waits or never starts, as its condition will say it, with a next step.
+
+    Attributes:
+        text: the reason.
+        step: what to do about it.
+        short: what is said of the reason beside a long step; empty where that is cut.
+    """
 
     text: Text
     step: str
+    short: str = ""
 
     @property
     def warning(self) -> str:
         """Return the sentence and the step, within the length of a warning."""
         step = f"{self.step[:1].upper()}{self.step[1:]}"
-        sentence = sentences.clipped(self.text.message, LONGEST - len(step) - 1)
+        sentence, room = self.text.message, LONGEST - len(step) - 1
+        if len(sentence) > room:
+            sentence = sentences.without_last_clauses(self.short or sentence, room)
         return f"{sentence} {step}"
 
 
@@ -495,7 +504,9 @@ def _matches_no_flavor(
     )
     step = next_steps.labels_to_select(_contradicted(part.pod, group, lister))
     step = step or "set another nodeSelector or affinity"
-    return _Verdict(sentences.text(why, queue.metadata.name), f"{part.named}{step}")
+    text = sentences.text(why, queue.metadata.name)
+    head = sentences.no_matching_flavor((), queue.metadata.name).message
+    return _Verdict(text, f"{part.named}{step}", short=head)
 
 
 def _contradicted(

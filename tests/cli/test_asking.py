@@ -655,8 +655,8 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
     notes = [line for line in lines if line.startswith("note: ")]
     borrowed, free, refused = notes
     assert borrowed == (
-        "note: at least 2 of the 4 GPUs in use in queue research are borrowed: they may be taken "
-        "back"
+        "note: at least 2 of the 4 GPUs in use in queue research are borrowed: work that holds "
+        "them may be stopped"
     )
     assert free == FREE
     assert refused == (

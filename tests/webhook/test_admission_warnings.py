@@ -417,7 +417,7 @@ def test_of_flavors_with_long_names_the_labels_are_told_rather_than_each_refusal
     cluster = make_cluster("default", cluster_queues={"gpus": queue}, flavors=flavors)
     (text,) = warnings(cluster, nodeSelector={names.GPU_PRODUCT_LABEL: "H100"})
     assert len(text) <= admission_warnings.LONGEST
-    assert text.startswith("Matches no flavor of queue speech: ")
+    assert text.startswith("Matches no flavor of queue speech. Set ")
     assert text.endswith(
         " Set nvidia.com/gpu.product to NVIDIA-H100-80GB-HBM3 (h100-80gb) or"
         " NVIDIA-A100-SXM4-80GB (a100-80gb)"
