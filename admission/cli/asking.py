@@ -1,6 +1,7 @@
 """The common parts of commands that query a cluster: the connection and the output."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from admission.answers.cluster import Read, Wanted
 from admission.answers.queue_caps import QueueCap
 from admission.base.json_answers import ErrorCode
 from admission.cli import clusters, named, output, tables, targets
+from admission.kube import credentials, errors
 from admission.kube.api import Api
 
 _TIMEOUT_SECONDS: Final = 30.0
@@ -88,8 +90,37 @@ def asked(
         only = namespace or ""
         namespace = namespace or target.namespace()
         api = target.connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
-        with closing(api):
+        with closing(api), _named_where_refused("" if only else namespace):
             yield QueriedCluster(api, namespace, only)
+
+
+@contextmanager
+def _named_where_refused(namespace: str) -> Iterator[None]:
+    """Advise to name a namespace where the one was refused that is meant where none is named.
+
+    Args:
+        namespace: that was meant; empty where one was typed.
+    """
+    try:
+        yield
+    except errors.ForbiddenError as error:
+        is_meant = namespace == credentials.DEFAULT_NAMESPACE and f'"{namespace}"' in str(error)
+        if not is_meant:
+            raise
+        step = f"name yours: {clusters.again(_present_command())}"
+        output.fail(str(error), step, code=ErrorCode.FORBIDDEN)
+
+
+def _present_command() -> str:
+    """Return the present command with its arguments, and a namespace to fill in."""
+    context = click.get_current_context()
+    arguments = (
+        context.params.get(parameter.name or "")
+        for parameter in context.command.params
+        if isinstance(parameter, click.Argument)
+    )
+    words = shlex.join(word for word in arguments if isinstance(word, str))
+    return " ".join(filter(None, ("kubectl gpu", context.command.name, words, "-n NAMESPACE")))
 
 
 def queue_names(read: Read, namespace: str) -> list[str]:

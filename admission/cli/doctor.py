@@ -125,6 +125,9 @@ def _asked(
 
 def _lines(diagnosis: Diagnosis, limit: int) -> Iterator[str]:
     yield from tables.sentence(_verdict(diagnosis), limit)
+    if _is_nothing_readable(diagnosis):
+        yield from tables.sentence(f"next: {_STEP_OF_MEMBERS}", limit, "  ")
+        return
     for severity, head in _HEADS.items():
         findings = diagnosis.of(severity)
         if findings:
@@ -139,8 +142,23 @@ def _lines(diagnosis: Diagnosis, limit: int) -> Iterator[str]:
             yield from tables.sentence(f"  {checked.check}: {checked.unseen}", limit, "    ")
 
 
+def _is_nothing_readable(diagnosis: Diagnosis) -> bool:
+    """Return whether nothing was checked, for want of rights."""
+    return len(diagnosis.unseen) == len(diagnosis.checked) and any(
+        checked.unseen.startswith("you may not ") for checked in diagnosis.unseen
+    )
+
+
+_STEP_OF_MEMBERS: Final = (
+    "why something of yours waits: kubectl gpu why NAME -n NAMESPACE; who waits: "
+    "kubectl gpu queue -n NAMESPACE; which checks there are: -o json"
+)
+
+
 def _verdict(diagnosis: Diagnosis) -> str:
     errors, warnings = diagnosis.of(Severity.ERROR), diagnosis.of(Severity.WARNING)
+    if _is_nothing_readable(diagnosis):
+        return "Nothing was checked: doctor is for administrators; your user may read none of it."
     if diagnosis.unseen and len(diagnosis.unseen) == len(diagnosis.checked):
         unseen = tables.counted(len(diagnosis.unseen), "check")
         return f"Nothing was checked: {unseen} could not be made."

@@ -20,7 +20,7 @@ from admission.kube import kubeconfig as kubeconfigs
 from admission.kube.impersonation import Identity
 from admission.kube.kubeconfig import Plain
 
-_DEFAULT_NAMESPACE: Final = "default"
+DEFAULT_NAMESPACE: Final = "default"
 _TLS: Final = (
     "assert_fingerprint", "assert_hostname", "ca_cert_dir", "ca_certs", "cert_file", "cert_reqs",
     "key_file", "key_password", "ssl_maximum_version", "ssl_minimum_version", "ssl_version",
@@ -136,11 +136,11 @@ def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> s
         ConfigurationError: there is no kubeconfig, or it cannot be used.
     """
     if kubeconfig is None and service_account.is_here():
-        return service_account.namespace() or _DEFAULT_NAMESPACE
+        return service_account.namespace() or DEFAULT_NAMESPACE
     plain = kubeconfigs.read(kubeconfig, context)
     if plain is not None:
-        return plain.namespace or _DEFAULT_NAMESPACE
-    return _package(kubeconfig, context).namespace(kubeconfig, context) or _DEFAULT_NAMESPACE
+        return plain.namespace or DEFAULT_NAMESPACE
+    return _package(kubeconfig, context).namespace(kubeconfig, context) or DEFAULT_NAMESPACE
 
 
 def place(kubeconfig: str | None = None, *, context: str | None = None) -> str:

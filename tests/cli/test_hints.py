@@ -6,8 +6,9 @@ import os
 import click
 import pytest
 
+from admission.admin.doctor.findings import CheckResult, Diagnosis
 from admission.base.errors import InvalidValueError
-from admission.cli import output
+from admission.cli import asking, doctor, output, why
 from admission.kube import errors
 
 FITTING = {
@@ -49,6 +50,41 @@ def test_who_typed_a_namespace_is_not_told_to_try_one(capsys: pytest.CaptureFixt
     with context:
         hint = printed(errors.make(403, "no"), capsys).splitlines()[1]
     assert hint == "hint: you lack a right; list those you have: kubectl auth can-i --list -n ml"
+
+
+def refused(namespace: str, *, meant: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The hint where a namespace is refused, and one is meant where none is named."""
+    command = click.Context(why.why, info_name="why")
+    command.params |= {"subject": "trian", "namespace": None}
+    text = f'pods "trian" is forbidden: User "ada" cannot get it in the namespace "{namespace}"'
+    with command, pytest.raises(SystemExit), output.reported(), asking._named_where_refused(meant):
+        raise errors.make(403, text)
+    return capsys.readouterr().err.splitlines()[1]
+
+
+def test_who_named_no_namespace_is_told_to_name_one(capsys: pytest.CaptureFixture[str]) -> None:
+    hint = refused("default", meant="default", capsys=capsys)
+    assert hint == "hint: name yours: kubectl gpu why trian -n NAMESPACE"
+
+
+@pytest.mark.parametrize("meant", ["", "ml"], ids=["typed", "that of the context"])
+def test_who_named_a_namespace_is_told_of_a_right(
+    meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hint = refused("default", meant=meant, capsys=capsys)
+    assert hint.startswith("hint: you lack a right")
+
+
+def test_who_may_read_nothing_is_told_that_the_doctor_is_for_administrators() -> None:
+    nothing = [CheckResult(check=f"c{n}", unseen="you may not list nodes") for n in range(40)]
+    lines = list(doctor._lines(Diagnosis(tuple(nothing)), 200))
+    assert lines == [
+        "Nothing was checked: doctor is for administrators; your user may read none of it.",
+        (
+            "next: why something of yours waits: kubectl gpu why NAME -n NAMESPACE; who waits:"
+            " kubectl gpu queue -n NAMESPACE; which checks there are: -o json"
+        ),
+    ]
 
 
 @pytest.mark.parametrize(
