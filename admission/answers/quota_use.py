@@ -6,7 +6,7 @@ amounts as Kubernetes writes quantities; docs/reference/commands.md documents it
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from admission.answers import cluster, queue_caps
@@ -242,6 +242,7 @@ class Use:
         outside: what pods hold that no queue admitted, by resource, on all nodes; None where nodes
             or not all pods may be read.
         missing: what could not be read, a sentence each.
+        never: what those ask for, by resource, that wait and never start as they are.
     """
 
     queues: tuple[QueueUse, ...]
@@ -250,6 +251,7 @@ class Use:
     local_queues: tuple[LocalUse, ...]
     outside: Mapping[str, int] | None = None
     missing: tuple[str, ...] = ()
+    never: Mapping[str, int] = field(default_factory=dict)
 
 
 def of(read: Read) -> Use:

@@ -91,6 +91,8 @@ class Queue:
         namespace: the one to which ``waiting`` is limited; empty where it is not.
         unread: how many more wait in the LocalQueues of the namespace that cannot be read.
         caps: how much a user, or all work, may hold.
+        is_current: whether the messages have the amounts of now; else each has those of when it
+            was written, as who asks may not read the ClusterQueue.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Queue:
     namespace: str = ""
     unread: int = 0
     caps: tuple[QueueCap, ...] = ()
+    is_current: bool = True
 
 
 class ToldPosition(NamedTuple):
@@ -174,6 +177,7 @@ def of(read: Read, queue: str, order: Sequence[ToldPosition] | None = None) -> Q
             exact=False,
             hidden=_unread(read, queue, len(waiting)),
             caps=caps,
+            is_current=view is not None,
         )
     in_order = [(position.place, position.key) for position in order if position.key in waiting]
     places = _places(read, waiting, in_order, is_strict=is_strict, is_exact=True)
@@ -185,7 +189,18 @@ def of(read: Read, queue: str, order: Sequence[ToldPosition] | None = None) -> Q
         exact=True,
         hidden=len(order) - len(in_order),
         caps=caps,
+        is_current=view is not None,
     )
+
+
+def by_place(places: Iterable[Place]) -> list[Place]:
+    """Return those that have a place, in its order, then the others, the oldest first."""
+    every = list(places)
+    without = (place for place in every if place.place is None)
+    return [
+        *(place for place in every if place.place is not None),
+        *sorted(without, key=lambda place: (place.since, place.namespace, place.workload)),
+    ]
 
 
 def _unread(read: Read, queue: str, count: int) -> int:

@@ -20,6 +20,7 @@ from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
+from admission.reasons.next_steps import Code
 
 _STARTS: Final = "STARTS"
 _ESTIMATES: Final = (
@@ -33,6 +34,10 @@ _KIND_AND_NAME: Final = 2
 _NO_ESTIMATES: Final = (
     "note: start not known: some of what holds their quota has no time limit: the label "
     f"{names.MAX_EXEC_TIME_LABEL}, or the annotation {names.MAXIMUM_RUN_TIME} of a queue"
+)
+_OF_DIFFERENT_TIMES: Final = (
+    "note: what each one needs is as of when it was last tried, so rows may be of different "
+    "times; your user may not read what is free now"
 )
 _COLUMNS: Final = (
     TableColumn("PLACE", right=True),
@@ -245,7 +250,8 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
     if never:
         verdict += f"; {asking.never_start(len(never))}"
     yield from tables.sentence(verdict, width, "  ")
-    shown = queue.waiting[:limit] if limit else queue.waiting
+    in_order = waiting.by_place(queue.waiting)
+    shown = in_order[:limit] if limit else in_order
     if shown:
         columns: Sequence[TableColumn] = _COLUMNS
         rows: Sequence[Sequence[str]] = [_row(place, showing) for place in shown]
@@ -259,6 +265,8 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
             yield from tables.sentence(_ESTIMATES, width, "  ")
         elif not showing.unlimited.isdisjoint(place.key for place in shown):
             yield from tables.sentence(_NO_ESTIMATES, width, "  ")
+        if not queue.is_current and sum(map(_has_amounts, shown)) > 1:
+            yield from tables.sentence(_OF_DIFFERENT_TIMES, width, "  ")
     if len(shown) < len(queue.waiting):
         rest = len(queue.waiting) - len(shown)
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", width, "  ")
@@ -273,6 +281,11 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
     if shown:
         step = _step_of(shown[0].namespace, shown[0].owner, shown[0].workload)
         yield from tables.sentence(step, width)
+
+
+def _has_amounts(place: Place) -> bool:
+    """Return whether the message of one that waits says what it lacks."""
+    return place.reason == Code.WAITING_FOR_QUOTA
 
 
 def _may_start(queue: Queue) -> bool:

@@ -7,8 +7,9 @@ from typing import Final
 
 import click
 
-from admission.answers import borrowing, cluster, node_groups, queue_caps, quota_use
+from admission.answers import borrowing, cluster, node_groups, queue_caps, quota_use, waiting
 from admission.answers.borrowing import LocalHolding
+from admission.answers.cluster import Read
 from admission.answers.node_groups import DomainAmount, GroupedNodes
 from admission.answers.quota_use import (
     CohortUse,
@@ -254,7 +255,7 @@ def _of(target: QueriedCluster, queue: str | None) -> Use:
     read = target.read(pods=pods, pod_fields=cluster.RUNNING if is_all else "", nodes=True)
     use = quota_use.of(read)
     if queue is None:
-        return _in_namespace(use, target.only) if target.only else use
+        return _with_never(read, _in_namespace(use, target.only) if target.only else use)
     selected = _below(use, queue)
     if selected is None:
         known_names = [
@@ -270,7 +271,20 @@ def _of(target: QueriedCluster, queue: str | None) -> Use:
             similar(queue, known_names) + see,
             code=ErrorCode.NOT_FOUND,
         )
-    return selected
+    return _with_never(read, selected)
+
+
+def _with_never(read: Read, use: Use) -> Use:
+    """Return a use with what those ask for who wait in its queues and never start."""
+    queues = {queue_use.name for queue_use in use.queues}
+    local_queues = {(each.namespace, each.name) for each in use.local_queues}
+    sums: dict[str, int] = {}
+    for place in waiting.never_starting(read):
+        line = place.namespace, place.local_queue
+        if line in local_queues or read.cluster_queue_of(*line) in queues:
+            for resource, value in place.asks.items():
+                sums[resource] = sums.get(resource, 0) + value
+    return replace(use, never=sums)
 
 
 def _in_namespace(use: Use, namespace: str) -> Use:
@@ -413,15 +427,19 @@ def _verdict(use: Use, resource: str) -> str:
         parts.append(f"{_text(resource, total.without_node)} held by pods without a node")
     if total.outside:
         parts.append(f"{_text(resource, total.outside)} more held outside of quota")
-    parts += _waiting((queue.pending for queue in use.queues), resource)
+    parts += _waiting((queue.pending for queue in use.queues), use, resource)
     return f"{resource}: {', '.join(parts)}"
 
 
-def _waiting(waiting: Iterable[Waiting], resource: str) -> list[str]:
+def _waiting(pending: Iterable[Waiting], use: Use, resource: str) -> list[str]:
     """Return what waiting Workloads ask for; how many there are where that may not be read."""
-    requested, unread = quota_use.asked_for(waiting, resource)
+    requested, unread = quota_use.asked_for(pending, resource)
     if requested:
-        return [f"{_text(resource, requested)} asked for by waiting Workloads"]
+        text = f"{_text(resource, requested)} asked for by waiting Workloads"
+        never = min(use.never.get(resource, 0), requested)
+        return [text, f"{_text(resource, never)} of these by some that never start"][
+            : 1 + (never > 0)
+        ]
     if not unread:
         return []
     return [f"{tables.counted(unread, 'Workload')} {'waits' if unread == 1 else 'wait'}"]
@@ -541,7 +559,7 @@ def _local_verdict(use: Use, resource: str) -> str:
     ]
     used = _text(resource, sum(line.used for line in lines))
     parts = [f"{used} used in {tables.counted(len(use.local_queues), 'LocalQueue')}"]
-    parts += _waiting((local_queue.pending for local_queue in use.local_queues), resource)
+    parts += _waiting((local_queue.pending for local_queue in use.local_queues), use, resource)
     return f"{resource}: {', '.join(parts)}"
 
 

@@ -426,12 +426,7 @@ def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[s
     for note in result.notes:
         yield from tables.sentence(note, width, "  ")
     yield from asking.caps(result.caps, width)
-    for place in result.never[:_NEVER_SHOWN]:
-        text = f"note: {place.namespace}/{place.workload} waits and never starts as it is: "
-        yield from tables.sentence(f"{text}{place.message}", width, "  ")
-    if len(result.never) > _NEVER_SHOWN:
-        rest = len(result.never) - _NEVER_SHOWN
-        yield from tables.sentence(f"note: {rest:,} more never start: -o json", width, "  ")
+    yield from _never_start(result.never, width)
     if result.kind == "node" and "/" in result.name and result.holders:
         yield from tables.sentence(
             "note: which GPU of a node a pod has is decided on the node and not told to the API "
@@ -441,6 +436,23 @@ def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[s
         )
     only = result.name if result.kind == _NAMESPACE else ""
     yield from asking.not_shown(result.missing, width, only)
+
+
+def _never_start(never: Iterable[Place], width: int) -> Iterator[str]:
+    """Yield a note for each cause for which something never starts as it is."""
+    by_message: dict[str, list[Place]] = {}
+    for place in never:
+        by_message.setdefault(place.message, []).append(place)
+    for message, places in [*by_message.items()][:_NEVER_SHOWN]:
+        whose = tables.listed(f"{place.namespace}/{place.workload}" for place in places)
+        if len(places) == 1:
+            text = f"{whose} waits and never starts as it is"
+        else:
+            text = f"{len(places):,} wait and never start as they are ({whose})"
+        yield from tables.sentence(f"note: {text}: {message}", width, "  ")
+    rest = sum(len(places) for places in [*by_message.values()][_NEVER_SHOWN:])
+    if rest:
+        yield from tables.sentence(f"note: {rest:,} more never start: -o json", width, "  ")
 
 
 def _verdict(result: _Found) -> str:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from admission.answers.waiting import Place, Queue
 from admission.base import names, patches
 from admission.base.causes import QuotaInUse, QuotaTooSmall
 from admission.cli import asking
 from admission.cli import main as whole
+from admission.cli import queue as queue_command
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import crds
@@ -583,6 +585,59 @@ def test_what_never_starts_as_it_is_is_marked(
             assert told == ["big"] * is_never
     finally:
         world.store.delete(resources.WORKLOADS, "big", "ml")
+
+
+def test_what_never_starts_is_told_once_per_cause_and_counted_by_top(world: World) -> None:
+    for number in range(4):
+        world.add(never(f"big-{number}", "ExceedsMaxQuota", TOO_BIG))
+    try:
+        notes = [line for line in world.lines("who", columns=300) if "never start" in line]
+        verdict, *_ = world.lines("top", columns=300)
+    finally:
+        for number in range(4):
+            world.store.delete(resources.WORKLOADS, f"big-{number}", "ml")
+    (note,) = notes
+    assert note.startswith(
+        "note: 4 wait and never start as they are (ml/big-0, ml/big-1, ml/big-2 and 1 more): "
+    )
+    asked, of_never = verdict.split(", ")[-2:]
+    assert asked.endswith(" asked for by waiting Workloads")
+    assert of_never.endswith(" of these by some that never start")
+    assert int(of_never.split()[0]) == int(asked.split()[0]) - 3
+
+
+def test_who_has_no_place_comes_after_those_that_have_one(world: World) -> None:
+    first = never("big", "ExceedsMaxQuota", TOO_BIG)
+    first["spec"]["priority"] = 100
+    world.add(first)
+    try:
+        lines = world.lines("queue", "research")
+    finally:
+        world.store.delete(resources.WORKLOADS, "big", "ml")
+    places = [cells(line)[0] for line in lines if "ml/" in line and cells(line)[0] != "next:"]
+    assert places == ["1", "2", "-"]
+
+
+def test_amounts_of_different_times_are_told_to_who_may_not_read_what_is_free() -> None:
+    rows = tuple(
+        waits_in("ml", name, place=place, reason="WaitingForQuota")
+        for place, name in enumerate(("soon", "late"), 1)
+    )
+    note = "note: what each one needs is as of when it was last tried"
+    for is_current, count in ((False, 2), (True, 2), (False, 1)):
+        queue_ = Queue(name="research", waiting=rows[:count], exact=False, is_current=is_current)
+        showing = queue_command._Showing({}, FakeClock().now(), every=False, unlimited=frozenset())
+        lines = queue_command._lines(queue_, 20, 300, showing)
+        is_told = any(line.startswith(note) for line in lines)
+        assert is_told is (not is_current and count > 1)
+
+
+def waits_in(namespace: str, name: str, *, place: int, reason: str) -> Place:
+    return Place(
+        place=place, local_place=place, namespace=namespace, workload=name, owner="",
+        requester="", local_queue="research", priority=0, since="", asks={GPU: 1}, lowest={},
+        message="Waits: needs 1 a100, 0 free.", reason=reason,
+    )  # fmt: skip
 
 
 WIDTHS = [80, 120]
