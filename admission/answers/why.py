@@ -1288,7 +1288,8 @@ def _without_queues(
     """Return the answer with what is known of quota and place without reading ClusterQueues.
 
     What the last event said is the verdict where the Workload still says the same numbers: it
-    knows the place and who holds the rest. A note says when that was. Else it is a note.
+    knows the place and who holds the rest. A note says when that was. Else it tells only the most
+    that the queue can reach; it is a note where the Workload says no numbers.
 
     Args:
         api: is asked with the rights of the caller.
@@ -1318,7 +1319,10 @@ def _without_queues(
     stated = answer.message if is_told else event.message if event is not None and agrees else ""
     amounts = tuple(without_queues.as_stated(amounts, stated, is_one_pod_set=len(requested) == 1))
     if event is not None and not agrees:
-        notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
+        amounts = tuple(without_queues.with_reach(amounts, event.message))
+        if alone is None:
+            notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
+        lacks = [_lack(amount, amount.free) for amount in amounts if amount.free is not None]
     if queue is not None:
         notes.append(_use_of(queue))
     if answer.reason not in next_steps.NEVER_STARTS:
@@ -1670,7 +1674,9 @@ def _saying(answer: Answer, text: Text, *, holder: str = "", sees_queues: bool =
         "namespace": answer.namespace,
         "name": answer.name,
         "workload": answer.workload,
-        "less": reading.largest_node(text.message),
+        "less": reading.smaller_request(text.message)
+        if text.reason == Code.WAITING_FOR_QUOTA
+        else reading.largest_node(text.message),
     }
     step = next_steps.next_step(
         text.reason, place, sees_queues=sees_queues, is_alone=answer.is_alone,

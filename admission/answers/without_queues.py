@@ -139,6 +139,19 @@ def as_stated(
         )
 
 
+def with_reach(amounts_known: Iterable[FlavorRequest], sentence: str) -> Iterator[FlavorRequest]:
+    """Yield amounts with the most that there ever could be, where only a sentence says that.
+
+    Args:
+        amounts_known: by flavor and resource.
+        sentence: that the controller said of what waits, with other amounts than those of now.
+    """
+    reaches = {(each.flavor, each.resource): each.reach for each in reading.stated_lacks(sentence)}
+    for each in amounts_known:
+        reach = reaches.get((each.flavor, each.resource)) if each.reach is None else each.reach
+        yield replace(each, reach=reach)
+
+
 def _free(asks: int, held_back: Told | None) -> int | None:
     if held_back is None or held_back.more is None:
         return None

@@ -435,11 +435,9 @@ def _waiting(pending: Iterable[Waiting], use: Use, resource: str) -> list[str]:
     """Return what waiting Workloads ask for; how many there are where that may not be read."""
     requested, unread = quota_use.asked_for(pending, resource)
     if requested:
-        text = f"{_text(resource, requested)} asked for by waiting Workloads"
         never = min(use.never.get(resource, 0), requested)
-        return [text, f"{_text(resource, never)} of these by some that never start"][
-            : 1 + (never > 0)
-        ]
+        of_never = [f"{_text(resource, never)} of these by some that never start"] if never else []
+        return [f"{_text(resource, requested)} asked for by waiting Workloads", *of_never]
     if not unread:
         return []
     return [f"{tables.counted(unread, 'Workload')} {'waits' if unread == 1 else 'wait'}"]

@@ -111,8 +111,8 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
     {
         Code.WAITING_FOR_QUOTA: CatalogueEntry(
             "It waits for quota",
-            "wait, or ask for less; who holds it: kubectl gpu who {queue}{at}",
-            without_rights="wait, or ask for less; what your team holds: kubectl gpu who{at}",
+            "wait, or ask for {less}; who holds it: kubectl gpu who {queue}{at}",
+            without_rights="wait, or ask for {less}; what your team holds: kubectl gpu who{at}",
         ),
         Code.HELD_BY_PREVIOUS_REVISION: CatalogueEntry(
             "The previous revision of its Deployment holds the quota",

@@ -469,6 +469,31 @@ def stated_lacks(sentence: str) -> tuple[StatedLack, ...]:
     return tuple(_stated_lack(match.groupdict()) for match in each or filter(None, (alone,)))
 
 
+def smaller_request(sentence: str) -> str:
+    """Return which smaller request would not lack quota, as a sentence about a wait says it.
+
+    Args:
+        sentence: of a condition of ours, of an event or of a verdict; nothing is known of others.
+
+    Returns:
+        As ``3 a100 or 1 h100``; empty where nothing is free, or it is not known.
+    """
+    match = _SMALLER.search(sentence)
+    if match is not None:
+        return match[1]
+    return " or ".join(
+        f"{quantity.in_words(lack.resource, lack.free)} {lack.flavor}"
+        for lack in stated_lacks(sentence)
+        if lack.resource == names.GPU_RESOURCE
+        and lack.free
+        and lack.asks is not None
+        and lack.free < lack.asks
+    )
+
+
+_SMALLER: Final = re.compile(r"\ba request for at most ([^;]+?) would stop work of others\b")
+
+
 def _stated_lack(parts: Mapping[str, str | None]) -> StatedLack:
     noun = parts.get("what") or "GPU"
     resource = _KIND_OF.get(noun, noun)

@@ -12,6 +12,7 @@ from admission.kube import resources
 from admission.kube.api import Page
 from admission.kube.resources import Resource
 from admission.objects import crds
+from admission.reasons import reading
 from admission.sandbox.store import Store
 from tests.answers.rights import Lists, OfTeam, not_served, refused
 from tests.builders.cluster import make_namespace
@@ -110,7 +111,9 @@ def test_what_a_job_asks_and_what_is_free_follow_from_its_own_condition(team: Te
         "start not known: your user may not read other queues and what runs in them",
         "what is free is as of the last update of its condition, and may be more or less now",
     )
-    assert answer.advice == "wait, or ask for less; what your team holds: kubectl gpu who -n ml"
+    assert answer.advice == (
+        "wait, or ask for at most 3 a100; what your team holds: kubectl gpu who -n ml"
+    )
 
 
 def test_what_can_never_be_given_is_told_as_the_condition_has_it(team: Team) -> None:
@@ -169,15 +172,42 @@ def test_a_job_is_told_what_its_last_event_said_as_long_as_its_condition_says_th
     )
 
 
-def test_an_event_with_other_numbers_than_the_condition_is_a_note_and_no_place_of_now(
+def test_an_event_with_other_numbers_than_the_condition_tells_only_what_can_be_reached(
     team: Team,
 ) -> None:
     said = SENTENCE.replace("3 free", "30 free")
     team.add_event(team.add_job(), said, "2026-01-01T00:02:00.000000Z")
     answer = team.ask()
     assert (answer.place, answer.is_about) == (None, False)
-    assert answer.message == "Waits: needs 8 a100, 3 free."
-    assert f"its event said at 2026-01-01T00:02:00Z: {said}" in answer.notes
+    assert answer.message == "Waits: needs 8 a100, 3 free of 16."
+    assert [(each.free, each.reach) for each in answer.numbers] == [(3, 16)]
+    assert not any("event" in note for note in answer.notes)
+
+
+def test_an_event_is_a_note_with_its_time_where_the_condition_has_no_numbers(team: Team) -> None:
+    uid = team.add_job("The workload is waiting", "WaitingForQuota")
+    team.add_event(uid, SENTENCE, "2026-01-01T00:02:00.000000Z")
+    assert f"its event said at 2026-01-01T00:02:00Z: {SENTENCE}" in team.ask().notes
+
+
+@pytest.mark.parametrize(
+    ("sentence", "smaller"),
+    [
+        ("Waits: needs 8 a100, 3 free of 16; 1st in queue research.", "3 a100"),
+        ("Waits: needs 8 a100, 0 free of 16.", ""),
+        ("Waits: needs 8 GPUs; a100 3 free of 16, h100 1 free of 8.", "3 a100 or 1 h100"),
+        (
+            (
+                "Waits: needs 16 a100, 1 free of 24; a request for at most 10 a100 would stop work of"
+                " others that borrows."
+            ),
+            "10 a100",
+        ),
+        ("Waits: needs 2 a100, 4 free of 8; queue research may borrow no a100.", ""),
+    ],
+)
+def test_a_smaller_request_is_as_large_as_what_is_free(sentence: str, smaller: str) -> None:
+    assert reading.smaller_request(sentence) == smaller
 
 
 def test_an_event_tells_of_sick_gpus_what_the_condition_cannot(team: Team) -> None:

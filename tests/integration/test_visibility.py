@@ -419,7 +419,7 @@ def test_why_tells_a_team_its_exact_place_and_what_its_own_objects_say(system: V
     teams.user("view", teams.red)
     job = make_job("train", 1, gpus=1, labels={names.QUEUE_LABEL: "default"})
     made = system.api.post(f"/apis/batch/v1/namespaces/{teams.red}/jobs", job)
-    told = "Waits: needs 1 x, 0 free of 1; about 90th in queue x; held by x (1)."
+    told = f"Waits: needs 2 {teams.queue}, 1 free of 1; about 90th in queue x; held by x (1)."
     metadata = made["metadata"]
     event = {
         "metadata": {"name": "told", "namespace": teams.red},
@@ -456,11 +456,12 @@ def test_why_tells_a_team_its_exact_place_and_what_its_own_objects_say(system: V
     assert [one.partition(" ")[0] for one in found["missing"]] == ["ClusterQueues", "Cohorts"]
     event["eventTime"] = to_wire_micro(SystemClock().now())
     system.api.post(f"/apis/events.k8s.io/v1/namespaces/{teams.red}/events", event)
-    notes_of_event = waiting.until(
-        lambda: [one for one in (answer() or {"notes": []})["notes"] if told in one],
-        what="the event",
+    reaches = waiting.until(
+        lambda: [one["reach"] for one in (answer() or {"quota": []})["quota"] if one["reach"]],
+        what="the event tells what can be reached",
     )
-    assert notes_of_event[0].startswith("its event said at ")
+    assert reaches == ["1"]
+    assert not any(told in note for note in (answer() or {"notes": [told]})["notes"])
 
 
 def test_an_api_service_without_controller_holds_namespaces_up_until_it_is_taken_away(
