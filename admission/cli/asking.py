@@ -209,11 +209,10 @@ def instead_of_nothing(
     return f"{read}. Another one: {step}"
 
 
-FREE_UNKNOWN: Final = (
-    "note: what is free is not known to your user; whether a Job would wait: "
-    "kubectl apply --dry-run=server -f FILE"
-)
-"""What helps who may not read ClusterQueues."""
+FREE: Final = "what is free"
+"""What nobody knows who may not read ClusterQueues."""
+TRY: Final = "whether a Job would wait: kubectl apply --dry-run=server -f FILE"
+"""What helps them."""
 
 
 def never_start(count: int) -> str:
@@ -233,17 +232,20 @@ def say(lines: Iterable[str]) -> None:
         click.echo(output.one_line(line))
 
 
-def not_shown(missing: Iterable[str], limit: int, only: str = "") -> list[str]:
+def not_shown(
+    missing: Iterable[str], limit: int, only: str = "", *, unknown: str = "", step: str = ""
+) -> list[str]:
     """Return one note of what may not be read, and one of each thing else that is missing.
 
     Args:
-        missing: sentences about it; JSON has them in full, with the roles that would show more.
+        missing: sentences about it; JSON has them in full.
         limit: width of the terminal.
         only: the namespace that was asked for; what is outside of it was not.
+        unknown: what is not known for want of the same rights, such as `FREE`; empty for nothing.
+        step: what helps nevertheless; empty for nothing.
     """
     refused: dict[str, list[str]] = {}
-    steps, notes = list[str](), list[str]()
-    has_roles = False
+    steps, notes, roles = list[str](), list[str](), list[str]()
     for text in missing:
         match = _REFUSED.fullmatch(text)
         if match is None:
@@ -251,7 +253,7 @@ def not_shown(missing: Iterable[str], limit: int, only: str = "") -> list[str]:
             continue
         if only and match["outside"] == only:
             continue
-        has_roles = has_roles or match["role"] is not None
+        roles += [match["role"]] if match["role"] else []
         if not match["step"].startswith("list "):
             steps.append(match["step"])
             continue
@@ -265,9 +267,20 @@ def not_shown(missing: Iterable[str], limit: int, only: str = "") -> list[str]:
     ]
     if parts or steps:
         whole = ", nor ".join((*parts, *dict.fromkeys(steps)))
-        roles = "; -o json names the roles that would show it" if has_roles else ""
-        notes.append(f"note: not all is shown: your user may not {whole}{roles}")
+        head = f"not all is shown, nor {unknown}" if unknown else "not all is shown"
+        parts_of_note = (f"note: {head}: your user may not {whole}", _shown_by(roles), step)
+        notes.append("; ".join(filter(None, parts_of_note)))
+    elif unknown:
+        text = f"note: {unknown} is not known to your user"
+        notes.append("; ".join(filter(None, (text, step))))
     return [line for note in notes for line in tables.sentence(note, limit, "  ")]
+
+
+def _shown_by(roles: Iterable[str]) -> str:
+    """Return which roles would show more, as a clause; empty for none."""
+    every = list(dict.fromkeys(roles))
+    noun = "ClusterRole" if len(every) == 1 else "ClusterRoles"
+    return f"shown by {noun} {tables.listed(every)}" if every else ""
 
 
 _REFUSED: Final = re.compile(

@@ -36,8 +36,7 @@ _NO_ESTIMATES: Final = (
     f"{names.MAX_EXEC_TIME_LABEL}, or the annotation {names.MAXIMUM_RUN_TIME} of a queue"
 )
 _OF_DIFFERENT_TIMES: Final = (
-    "note: what each one needs is as of when it was last tried, so rows may be of different "
-    "times; your user may not read what is free now"
+    "note: what each one needs is as of when it was last tried, so rows may be of different times"
 )
 _COLUMNS: Final = (
     TableColumn("PLACE", right=True),
@@ -125,14 +124,15 @@ def queue(
         if queues:
             click.echo("")
         asking.say(_unqueued_lines(unqueued, limit, width, now, every=all_resources))
-    if not estimates.may_read_all(read) and any(_may_start(queue) for queue in queues):
-        asking.say(tables.sentence(f"note: {estimates.NOT_READ}", width, "  "))
+    is_start_unread = not estimates.may_read_all(read) and any(map(_may_start, queues))
     if unread:
         asking.say(tables.sentence(unread, width))
         return
     if not queues and not unqueued:
         click.echo(f"Nobody waits in {f'namespace {target.only}' if target.only else 'a queue'}.")
-    asking.say(asking.not_shown(read.missing, width, target.only if name is None else ""))
+    only = target.only if name is None else ""
+    unknown = "when something starts" if is_start_unread else ""
+    asking.say(asking.not_shown(read.missing, width, only, unknown=unknown))
 
 
 def _unqueued(target: QueriedCluster, read: Read) -> tuple[Queueless, ...]:

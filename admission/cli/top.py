@@ -347,9 +347,11 @@ def _lines(
         return
     if not use.queues:
         yield from _local_lines(use, width, every=every, only=only)
+        missing = list(_without_totals(use.missing))
         if use.local_queues and not cluster.is_whole(use.missing, "ClusterQueue"):
-            yield from tables.sentence(asking.FREE_UNKNOWN, width, "  ")
-        yield from asking.not_shown(_without_totals(use.missing), width, only)
+            yield from asking.not_shown(missing, width, only, unknown=asking.FREE, step=asking.TRY)
+        else:
+            yield from asking.not_shown(missing, width, only)
         return
     for number, resource in enumerate(_resources(use, every=every)):
         if number:

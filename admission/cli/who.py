@@ -150,8 +150,6 @@ def _everything(target: QueriedCluster) -> _Found:
             read.missing, target, kind="Workload", command="who", nothing="nobody holds quota"
         )
     notes = tuple(_borrowed(read, target.only))
-    if not cluster.is_whole(read.missing, "ClusterQueue"):
-        notes = (*notes, asking.FREE_UNKNOWN)
     if not target.only:
         where = _where(read, target)
         return _Found(
@@ -435,7 +433,13 @@ def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[s
             "  ",
         )
     only = result.name if result.kind == _NAMESPACE else ""
-    yield from asking.not_shown(result.missing, width, only)
+    is_of_all = result.kind in {_EVERYTHING, _NAMESPACE}
+    if is_of_all and not cluster.is_whole(result.missing, "ClusterQueue"):
+        yield from asking.not_shown(
+            result.missing, width, only, unknown=asking.FREE, step=asking.TRY
+        )
+    else:
+        yield from asking.not_shown(result.missing, width, only)
 
 
 def _never_start(never: Iterable[Place], width: int) -> Iterator[str]:

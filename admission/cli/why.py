@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from admission.answers import quota_use
+from admission.answers import estimates, quota_use
 from admission.answers import why as visibility_why
 from admission.answers.why import Answer, Numbers, State
 from admission.cli import asking, clusters, named, output, tables
@@ -93,8 +93,10 @@ def _lines(answer: Answer, width: int, *, is_wide: bool) -> Iterator[str]:
     if answer.numbers or answer.parts:
         yield ""
     for note in answer.notes:
-        yield from tables.sentence(f"note: {note}", width, "  ")
-    yield from asking.not_shown(answer.missing, width)
+        if note != estimates.NOT_READ:  # what is missing says why
+            yield from tables.sentence(f"note: {note}", width, "  ")
+    unknown = "when it starts" if estimates.NOT_READ in answer.notes else ""
+    yield from asking.not_shown(answer.missing, width, unknown=unknown)
     if answer.advice:
         yield from tables.sentence(f"next: {answer.advice}", width, "  ")
 

@@ -198,8 +198,8 @@ def test_an_event_is_a_note_with_its_time_where_the_condition_has_no_numbers(tea
         ("Waits: needs 8 GPUs; a100 3 free of 16, h100 1 free of 8.", "3 a100 or 1 h100"),
         (
             (
-                "Waits: needs 16 a100, 1 free of 24; a request for at most 10 a100 would stop work of"
-                " others that borrows."
+                "Waits: needs 16 a100, 1 free of 24; a request for at most 10 a100 would stop"
+                " work of others that borrows."
             ),
             "10 a100",
         ),
