@@ -720,8 +720,8 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
     assert [line.endswith(TRY) for line in of_team] == [True]
     who = world.lines("who", "-n", "ml")
     assert borrowed not in who
-    for line in (*who, *world.lines("top", "-n", "ml")):
-        assert not line.startswith(NO_FREE)
+    for shown in (*who, *world.lines("top", "-n", "ml")):
+        assert not shown.startswith(NO_FREE)
     assert team.lines("top", "research", "-n", "ml")[1:3] == lines[1:3]
     (found,) = (
         one for one in team.told("top", "-n", "ml")["localQueues"] if one["name"] == "research"
