@@ -30,13 +30,10 @@ def next_step(api: Api, workload: Workload, stated: Text) -> str:
         return ""
     pod_sets = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets or ()}
     for name, refusals in why.pod_sets:
-        flavors = [each for each in refusals if isinstance(each, causes.OtherNodes)]
+        flavors = [each.flavor for each in refusals if isinstance(each, causes.OtherNodes)]
         pod_set = pod_sets.get(name) or next(iter(pod_sets.values()), None)
         if flavors and pod_set is not None:
-            labels = {
-                each.flavor: dict(each.labels) or _contradicted(api, each.flavor, pod_set)
-                for each in flavors
-            }
+            labels = {flavor: _contradicted(api, flavor, pod_set) for flavor in flavors}
             return next_steps.for_flavors(labels)
     return ""
 

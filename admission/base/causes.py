@@ -282,15 +282,9 @@ class UntoleratedTaint:
 
 @dataclass(frozen=True, slots=True)
 class OtherNodes:
-    """The pods select other nodes than those of the flavor.
-
-    Attributes:
-        flavor: whose nodes they do not select.
-        labels: of its nodes that the pods contradict, by key; empty where there are many.
-    """
+    """The pods select other nodes than those of the flavor."""
 
     flavor: str
-    labels: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

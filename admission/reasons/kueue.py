@@ -155,9 +155,7 @@ def refusal(reason: Refusal) -> str:
             taint = f"{reason.key} {reason.value} {reason.effect}"
             return f"untolerated taint {{{taint} <nil>}} in flavor {reason.flavor}"
         case causes.OtherNodes():
-            labels = " and ".join(f"{key}={value}" for key, value in reason.labels)
-            of_nodes = f" ({labels})" if labels else ""  # who may not read flavors sees it here
-            return f"flavor {reason.flavor} doesn't match node affinity{of_nodes}"
+            return f"flavor {reason.flavor} doesn't match node affinity"
         case causes.Contradicts():
             return (
                 f"flavor {reason.flavor} selects other nodes than flavor {reason.other}, which is"

@@ -224,11 +224,6 @@ def _domains_too_small(match: re.Match[str]) -> causes.DomainsTooSmall:
     )
 
 
-def _other_nodes(match: re.Match[str]) -> causes.OtherNodes:
-    pairs = (label.partition("=") for label in (match[2] or "").split(" and ") if label)
-    return causes.OtherNodes(match[1], tuple((key, value) for key, _, value in pairs))
-
-
 _REFUSALS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]], ...]] = tuple(
     (re.compile(pattern), value)
     for pattern, value in (
@@ -236,7 +231,7 @@ _REFUSALS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]
          lambda m: causes.QuotaInUse(m[1], m[2], _amount(m[1], m[3]))),
         (_TOO_SMALL,
          lambda m: causes.QuotaTooSmall(m[1], m[2], *(_amount(m[1], m[i]) for i in (3, 4, 5)))),
-        (r"flavor (\S+) doesn't match node affinity(?: \(([^()\s]+=[^()]*)\))?", _other_nodes),
+        (r"flavor (\S+) doesn't match node affinity", lambda m: causes.OtherNodes(m[1])),
         (r"untolerated taint \{(\S*) (\S*) (\S*) <nil>\} in flavor ([^\s,;]+)",
          lambda m: causes.UntoleratedTaint(m[4], m[1], m[2], m[3])),
         (_CONTRADICTS, lambda m: causes.Contradicts(*m.groups())),

@@ -1089,13 +1089,5 @@ def misfit(pod_set: PodSet, flavor: ResourceFlavor) -> Refusal | None:
     if taint is not None:
         return causes.UntoleratedTaint(flavor.name, taint.key, taint.value, taint.effect)
     if not node_labels.are_selected(flavor.node_labels, pod_set.node_selector, pod_set.affinity):
-        labels = node_labels.contradicted(
-            flavor.node_labels, pod_set.node_selector, pod_set.affinity
-        )
-        is_short = len(labels) <= _LABELS_TOLD
-        return causes.OtherNodes(flavor.name, tuple(labels.items()) if is_short else ())
+        return causes.OtherNodes(flavor.name)
     return None
-
-
-_LABELS_TOLD: Final = 2
-"""Of more labels of a flavor, a condition tells none."""

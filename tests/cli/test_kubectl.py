@@ -493,23 +493,6 @@ def test_the_next_step_names_the_queue_or_the_cohort_that_holds_what_is_lacking(
     assert world.told("p")["next"].endswith(f"kubectl gpu who {who} -n team")
 
 
-def test_who_may_not_read_flavors_is_told_which_labels_to_select(world: World) -> None:
-    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
-    refusals = tuple(
-        causes.OtherNodes(flavor, ((names.GPU_PRODUCT_LABEL, product),))
-        for flavor, product in (("a100", "NVIDIA-A100"), ("t4", "Tesla-T4"))
-    )
-    no_match = conditions.WaitReason.NO_MATCHING_FLAVOR
-    refused = causes.NoFlavor(no_match, (causes.RefusedPodSet("main", refusals),))
-    reason, message = kueue.text(refused)
-    world.add_workload("job-train", uid, condition("QuotaReserved", "False", reason, message))
-    member: Any = OfTeam(world.store, "team")
-    assert why.explain(member, "team", "job/train").advice == (
-        "create it again, and set nvidia.com/gpu.product to NVIDIA-A100 (a100) or Tesla-T4 (t4):"
-        " it never starts as it is"
-    )
-
-
 @pytest.mark.parametrize(
     "refused",
     [

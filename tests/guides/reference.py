@@ -175,7 +175,6 @@ def _sample(kind: Any, *given: Any) -> Any:
     """Return a value with the names of its fields in place of what differs."""
     lists: dict[str, Any] = {
         "pairs": (("TOPOLOGY", "FLAVOR"),),
-        "labels": (("KEY", "VALUE"),),
         "place": causes.CapPlace("QUEUE", "", "USER", ""),
         "hole": causes.NodeFree("NODE", 4),
         "refusals": (),

@@ -221,7 +221,6 @@ def test_a_case_is_one_sentence(text: Text, code: Code, sentence: str) -> None:
 
 FLAVOR_OF_NODES = (
     causes.OtherNodes("a100"),
-    causes.OtherNodes("a100", (("gpu.product", "A100"), ("zone", ""))),
     causes.UntoleratedTaint("h100", "gpu", "", "NoSchedule"),
 )
 IN_USE = causes.QuotaInUse(GPU, "a100", 5)
