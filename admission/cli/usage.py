@@ -491,12 +491,13 @@ def _columns(usage_: Usage) -> list[TableColumn]:
 def _row(usage_: Usage, row: UsageRow) -> list[str]:
     total = sum(row_.seconds for row_ in usage_.rows if row_.resource == row.resource)
     percent = (row.seconds * 200 + total) // (2 * total) if total else 0
+    share = "<1%" if row.seconds and not percent else f"{percent}%"
     values = row.values if any(row.values) else (_OTHERS, *row.values[1:])
     return [
         *(value or "-" for value in values),
         row.resource,
         _hours(row.resource, row.seconds),
-        f"{percent}%",
+        share,
     ]
 
 
@@ -571,7 +572,10 @@ def _running(runs: Runs | None) -> tuple[str, str]:
 
 
 def _hours(resource: str, seconds: int) -> str:
-    """Return hours of a resource, to a tenth; GPU memory in Gi."""
+    """Return hours of a resource, to a tenth, below it to a hundredth; GPU memory in Gi."""
     unit, suffix = (_GIB, " Gi") if resource == names.GPU_MEMORY else (1, "")
+    if 0 < seconds * 10 < 3600 * unit:
+        hundredths = (seconds * 100 + 1800 * unit) // (3600 * unit)
+        return f"0.{hundredths:02}{suffix}" if hundredths else f"<0.01{suffix}"
     tenths = (seconds * 10 + 1800 * unit) // (3600 * unit)
     return f"{tenths // 10:,}.{tenths % 10}{suffix}"

@@ -176,6 +176,20 @@ def test_hours_are_shown_by_namespace_with_their_share(world: World) -> None:
     assert ["prod", MEMORY, "2.0", "Gi", "100%"] in shown
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(1, "<0.01"), (17, "<0.01"), (18, "0.01"), (359, "0.10"), (360, "0.1"), (3600, "1.0")],
+)
+def test_what_was_used_is_never_shown_as_nothing(world: World, seconds: int, shown: str) -> None:
+    usage = {account("ml"): seconds, account("prod"): 10**6}
+    owners = {OwnerAccount("ml", "Job", "short", GPU): seconds}
+    world.add(Record(begin=HOUR, until=HOUR + 50, usage=usage, owners=owners, owners_from=HOUR))
+    rows = [line.split() for line in world.lines() if line.startswith("ml ")]
+    assert rows == [["ml", GPU, shown, "<1%"]]
+    owner = [line.split()[3] for line in world.lines("--by", "owner") if "short" in line]
+    assert owner == [shown]
+
+
 def test_holes_are_named_and_completeness_begins_after_the_last_one(world: World) -> None:
     world.add(Record(begin=HOUR - 7200, until=HOUR - 3600, holes=((HOUR - 7000, HOUR - 6900),)))
     world.add(Record(begin=HOUR - 3000, until=HOUR, usage={account("prod"): 10}))
