@@ -12,6 +12,7 @@ from admission.answers import cluster, quota_use
 from admission.base import names
 from admission.kube import resources
 from admission.kube.api import PAGE, Api, Document
+from admission.kube.resources import Resource
 from admission.objects import usage_record
 from admission.objects.usage_record import (
     Account,
@@ -88,10 +89,23 @@ class Usage:
         return self.record.holes[-1][1] if self.record.holes else self.record.begin
 
 
-def read(api: Api, namespace: str) -> tuple[tuple[Record, ...], tuple[str, ...]]:
+_PARTIAL: Final = (
+    "the records add the smallest amounts up for all namespaces; those of this namespace are not "
+    "counted"
+)
+
+
+def read(
+    api: Api, namespace: str, resource: Resource = resources.CONFIG_MAPS
+) -> tuple[tuple[Record, ...], tuple[str, ...]]:
     """Return the records in a namespace in order of time, and what could not be read.
 
     Where there is the record of a day, those of its hours are left out.
+
+    Args:
+        api: is asked with the rights of the caller.
+        namespace: where they are.
+        resource: the records of all namespaces, or `resources.USAGE_RECORDS`.
 
     Raises:
         KubeError: the API server did not answer, or refused.
@@ -99,7 +113,7 @@ def read(api: Api, namespace: str) -> tuple[tuple[Record, ...], tuple[str, ...]]
     days: dict[int, Record] = {}
     hours: list[Record] = []
     unreadable: list[str] = []
-    for page in _pages(api, namespace):
+    for page in _pages(api, namespace, resource):
         period = usage_record.period_of(page)
         if period is None:
             continue
@@ -117,11 +131,11 @@ def read(api: Api, namespace: str) -> tuple[tuple[Record, ...], tuple[str, ...]]
     return tuple(every), tuple(unreadable)
 
 
-def _pages(api: Api, namespace: str) -> Iterable[Document]:
+def _pages(api: Api, namespace: str, resource: Resource) -> Iterable[Document]:
     token = ""
     while True:
         page = api.list(
-            resources.CONFIG_MAPS, namespace, label_selector=names.USAGE_LABEL, limit=PAGE,
+            resource, namespace, label_selector=names.USAGE_LABEL, limit=PAGE,
             continue_=token,
         )  # fmt: skip
         yield from page.items
@@ -155,17 +169,13 @@ def summed(
     if not chosen:
         return None
     whole = usage_record.merged(chosen)
+    if namespace:
+        whole = usage_record.of_namespace(whole, namespace)
     sums: dict[tuple[tuple[str, ...], str], int] = {}
     for account, amount in whole.usage.items():
-        if namespace and account.namespace != namespace:
-            continue
         key = tuple(_value(account, dimension) for dimension in dimensions), account.resource
         sums[key] = sums.get(key, 0) + amount
     rows = [UsageRow(values=key[0], resource=key[1], seconds=n) for key, n in sums.items()]
-    runs = [run for run in whole.runs.items() if not namespace or run[0].namespace == namespace]
-    owners = [
-        row for row in whole.owners.items() if not namespace or row[0].namespace == namespace
-    ]
     return Usage(
         record=whole,
         by=tuple(dimensions),
@@ -175,15 +185,15 @@ def summed(
                 key=lambda row: (quota_use.order_of(row.resource), -row.seconds, row.values),
             )
         ),
-        runs=tuple(sorted(runs, key=lambda run: (-run[1].seconds, run[0]))),
+        runs=tuple(sorted(whole.runs.items(), key=lambda run: (-run[1].seconds, run[0]))),
         owners=tuple(
             sorted(
-                owners,
+                whole.owners.items(),
                 key=lambda row: (quota_use.order_of(row[0].resource), -row[1], row[0]),
             )
         ),
         running=running,
-        unreadable=tuple(unreadable),
+        unreadable=(*unreadable, *((_PARTIAL,) if whole.is_partial else ())),
     )
 
 
@@ -203,7 +213,7 @@ def running(
     Raises:
         KubeError: the API server did not answer.
     """
-    objects = cluster.read_holders(api, namespace or own_namespace)
+    objects = cluster.read_holders(api, namespace or own_namespace, is_alone=bool(namespace))
     if cluster.is_unread(objects.missing, "Workload"):
         return None, objects.missing
     read = cluster.relate(objects)

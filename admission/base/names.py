@@ -305,5 +305,7 @@ VIEWER_ROLES: Final = {
     )
 }  # fmt: skip
 """ClusterRoles that let people read a kind."""
+USAGE_VIEWER_ROLE: Final = "gpu-admission-gpuusagerecord-viewer-role"
+"""The ClusterRole that lets people read the GPU-time of a namespace."""
 PENDING_VIEWER_ROLE: Final = "gpu-admission-pending-workloads-lq-viewer-role"
 """The ClusterRole that lets people read who waits in a LocalQueue."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import click
 import yaml
@@ -150,8 +150,9 @@ def usage(
 
     Quota counts from its reservation until its release. The answer says since when it is complete,
     and names the times in which something may be missing. Records of all teams are ConfigMaps in
-    the namespace of gpu-admission. If you may not list them, it adds up the Workloads of your
-    namespace that are still there. --by owner reads Workloads and pods, too, for what still runs.
+    the namespace of gpu-admission. If you may not list them, it reads those of your namespace from
+    the visibility API, and where that is not installed, it adds up the Workloads of your namespace
+    that are still there. --by owner reads Workloads and pods, too, for what still runs.
     With --preempted it shows the Workloads and events that you may read.
     """
     if preempted:
@@ -166,42 +167,95 @@ def usage(
         else tuple(dimension for dimension in dimensions if dimension != _OWNER)
     )
     now = int(output.clock().now().timestamp())
+    only, has_runs = namespace or "", _OWNER in dimensions
+    read = _Read(since, now, fields, has_runs)
     records: tuple[Record, ...] = ()
     with asking.asked(kubeconfig, context, None) as target:
         try:
             records, unreadable = usages.read(target.api, system_namespace)
         except errors.ForbiddenError:
-            own_namespace = namespace or target.namespace
-            counted = namespace_usage.of_workloads(target.api, own_namespace, since, now)
-            if counted is None:
-                _fail_forbidden(own_namespace, system_namespace)
-            usage_ = _of_workloads(counted, since, fields, has_runs=_OWNER in dimensions)
+            only = only or target.namespace
+            usage_ = _of_member(target.api, only, read, system_namespace)
         else:
-            running = None
-            if _OWNER in dimensions:
-                running, missing = usages.running(
-                    target.api, namespace or "", target.namespace, now
-                )
-                unreadable += missing
-            usage_ = usages.summed(
-                records,
-                since,
-                dimensions=fields or ("namespace",),
-                namespace=namespace or "",
-                unreadable=unreadable,
-                running=running,
-            )
+            usage_ = _of_records(target.api, only, target.namespace, read, records, unreadable)
         if usage_ is None:
             _fail_unrecorded(target.api, system_namespace, records, since)
     if form == "json":
         output.print_json(usages.document(usage_))
         return
-    width = tables.width()
-    has_runs = _OWNER in dimensions
-    only = namespace or "" if usage_.is_recorded else namespace or target.namespace
-    asking.say(_lines(usage_, now, since, limit, width, only, has_runs=has_runs))
-    if not usage_.is_recorded:
-        asking.say(tables.sentence(f"note: {_reader_advice(system_namespace)}", width, "  "))
+    asking.say(_lines(usage_, now, since, limit, tables.width(), only, has_runs=has_runs))
+
+
+class _Read(NamedTuple):
+    """What is asked for, wherever it is read.
+
+    Attributes:
+        since: from when on, seconds since 1970.
+        now: seconds since 1970.
+        fields: by what is summed; empty for the namespace.
+        has_runs: whether owners are shown, with what still runs.
+    """
+
+    since: int
+    now: int
+    fields: tuple[str, ...]
+    has_runs: bool
+
+
+def _of_records(
+    api: Api,
+    namespace: str,
+    own_namespace: str,
+    read: _Read,
+    records: tuple[Record, ...],
+    unreadable: tuple[str, ...],
+) -> Usage | None:
+    """Return what records say; None where nothing is of that time."""
+    running = None
+    if read.has_runs:
+        running, missing = usages.running(api, namespace, own_namespace, read.now)
+        unreadable += missing
+    return usages.summed(
+        records,
+        read.since,
+        dimensions=read.fields or ("namespace",),
+        namespace=namespace,
+        unreadable=unreadable,
+        running=running,
+    )
+
+
+def _of_member(api: Api, namespace: str, read: _Read, system_namespace: str) -> Usage | None:
+    """Return what who may not read the records of all teams sees of a namespace."""
+    try:
+        records, unreadable = usages.read(api, namespace, resources.USAGE_RECORDS)
+    except errors.ApiError as error:
+        step = _records_advice(error, namespace)
+    else:
+        usage_ = _of_records(api, namespace, namespace, read, records, unreadable)
+        if usage_ is not None:
+            return usage_
+        step = f"there is no record of that time: {_MADE}"
+    counted = namespace_usage.of_workloads(api, namespace, read.since, read.now)
+    if counted is None:
+        _fail_forbidden(namespace, system_namespace, step)
+    return _of_workloads(counted, read, step)
+
+
+def _records_advice(error: errors.ApiError, namespace: str) -> str:
+    """Return why the records of a namespace are not shown, and what its members can do."""
+    if isinstance(error, errors.NotFoundError):
+        return (
+            "complete hours come from the visibility API, which is not installed; ask an "
+            "administrator for it: gpu-admission install --visibility"
+        )
+    if isinstance(error, errors.ForbiddenError):
+        return (
+            f"the records of namespace {namespace} are complete, and you may not read them; ask "
+            f"an administrator for it: kubectl create rolebinding gpu-usage -n {namespace} "
+            f"--clusterrole {names.USAGE_VIEWER_ROLE} --user NAME"
+        )
+    return f"complete hours come from the visibility API; try again, it answered: {error.message}"
 
 
 def _fail_unrecorded(
@@ -245,35 +299,26 @@ def _why_unrecorded(api: Api, system_namespace: str) -> str:
     )
 
 
-def _of_workloads(
-    counted: NamespaceUsage, since: int, fields: tuple[str, ...], *, has_runs: bool
-) -> Usage | None:
-    """Return what the Workloads of a namespace say; None where nothing is of that time."""
+def _of_workloads(counted: NamespaceUsage, read: _Read, step: str) -> Usage | None:
+    """Return what the Workloads of a namespace say, with what would show all; None of no time."""
     usage_ = usages.summed(
         [counted.record],
-        since,
-        dimensions=fields or ("namespace",),
-        unreadable=counted.missing,
-        running=counted.running if has_runs else None,
+        read.since,
+        dimensions=read.fields or ("namespace",),
+        unreadable=(*counted.missing, step),
+        running=counted.running if read.has_runs else None,
     )
     return None if usage_ is None else replace(usage_, is_recorded=False)
 
 
-def _fail_forbidden(namespace: str, system_namespace: str) -> NoReturn:
+def _fail_forbidden(namespace: str, system_namespace: str, step: str) -> NoReturn:
     output.fail(
         "you may not read who used how much GPU-time: the records of all teams are "
         f"ConfigMaps of namespace {system_namespace}, and you may not list Workloads of "
         f"namespace {namespace}",
-        f"{_reader_advice(system_namespace)}; what you may ask: kubectl gpu usage --preempted "
+        f"{step}; what you may ask: kubectl gpu usage --preempted "
         f"-n {namespace}; kubectl gpu who -n {namespace}",
         code=ErrorCode.FORBIDDEN,
-    )
-
-
-def _reader_advice(system_namespace: str) -> str:
-    return (
-        "an administrator lets you read all records: kubectl create rolebinding usage -n "
-        f"{system_namespace} --role {names.USAGE_READER_ROLE} --user NAME"
     )
 
 
@@ -442,7 +487,8 @@ def _verdict(usage_: Usage, now: int, since: int, only: str) -> Iterator[str]:
             "preempted or requeued, is not counted; Workloads of pods go with their pods"
         )
         return
-    yield f"hours: {sums or 'none'}, from {begin} until {until}"
+    where = f" of namespace {only}" if only else ""
+    yield f"hours: {sums or 'none'}{where}, from {begin} until {until}"
     if not record.holes:
         yield f"complete since {begin}"
     else:

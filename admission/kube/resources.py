@@ -103,6 +103,10 @@ WORKLOAD_PRIORITY_CLASSES: Final = Resource(
 )
 ADMISSION_CHECKS: Final = Resource(*_KUEUE, "admissionchecks", "AdmissionCheck", namespaced=False)
 TOPOLOGIES: Final = Resource(*_KUEUE, "topologies", "Topology", namespaced=False)
+USAGE_RECORDS: Final = Resource(
+    names.VISIBILITY_GROUP, names.VISIBILITY_VERSIONS[0], "gpuusagerecords", "GpuUsageRecord"
+)
+"""What the visibility API shows of records of GPU-time: the rows of one namespace."""
 
 NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 CRDS: Final = Resource(

@@ -97,6 +97,8 @@ class Record:
         owners: amount times seconds, by owner.
         owners_from: from when on `owners` counts; None for not at all, as in older records.
         holes: parts of it in which something may be missing; sorted, without overlap.
+        is_partial: whether rows that had no room may be of it and are left out: their sums are
+            those of all namespaces.
     """
 
     begin: int
@@ -106,6 +108,7 @@ class Record:
     owners: Mapping[OwnerAccount, int] = field(default_factory=dict)
     owners_from: int | None = None
     holes: tuple[Hole, ...] = ()
+    is_partial: bool = False
 
 
 class _RecordWire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
@@ -117,6 +120,7 @@ class _RecordWire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     runs: tuple[tuple[str, str, str, int, int, int], ...] = ()
     owners: tuple[tuple[str, str, str, str, str], ...] = ()
     owners_from: str = ""
+    partial: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -156,6 +160,23 @@ def merged(records: Iterable[Record]) -> Record:
         owners=owners,
         owners_from=_owners_from(ordered),
         holes=joined(holes),
+        is_partial=any(record.is_partial for record in ordered),
+    )
+
+
+def of_namespace(record: Record, namespace: str) -> Record:
+    """Return the rows of one namespace; what others used is not in it, nor sums of them."""
+    rows: tuple[Account | RecordedOwner | OwnerAccount, ...] = (
+        *record.usage,
+        *record.runs,
+        *record.owners,
+    )
+    return replace(
+        record,
+        usage={row: n for row, n in record.usage.items() if row.namespace == namespace},
+        runs={row: runs for row, runs in record.runs.items() if row.namespace == namespace},
+        owners={row: n for row, n in record.owners.items() if row.namespace == namespace},
+        is_partial=record.is_partial or not all(row.namespace for row in rows),
     )
 
 
@@ -318,6 +339,7 @@ def document(
         runs=tuple((*owner, *record.runs[owner]) for owner in sorted(record.runs)),
         owners=tuple((*account, str(record.owners[account])) for account in sorted(record.owners)),
         owners_from="" if record.owners_from is None else text_of(record.owners_from),
+        partial=record.is_partial or msgspec.UNSET,
     )
     metadata: dict[str, Any] = {
         "name": name_of(period, record.begin),
@@ -351,6 +373,7 @@ def read(document_: Mapping[str, Any]) -> Record:
             runs={RecordedOwner(*row[:3]): Runs(*row[3:]) for row in wire.runs},
             owners={OwnerAccount(*row[:-1]): int(row[-1]) for row in wire.owners},
             owners_from=_second(wire.owners_from) if wire.owners_from else None,
+            is_partial=wire.partial is True,
         )
     except ValueError as error:
         raise InvalidValueError(name, f"{_RULE}: {error}") from error

@@ -18,9 +18,9 @@ from admission.run.visibility import VisibilityApiServer
 from certs.files import CertificateFiles
 
 _CHECK_SECONDS: Final = 1.0
-_OTHER_CONNECTIONS: Final = 8
+_OTHER_CONNECTIONS: Final = 9
 """Lease and its watch, lists of others' pods, who asks for pending workloads or the dashboard,
-certificates, labels of namespaces."""
+records of GPU-time, certificates, labels of namespaces."""
 
 
 def run_controller(
@@ -73,7 +73,7 @@ def run_controller(
     for served in _addresses(address, settings):
         port = controller.serve_pages(served, _of_metrics(certificates, settings))
         serves.setdefault("pages", []).append(Address(host=served.host, port=port).text())
-    lists = VisibilityApiServer(controller.ask, api, clock)
+    lists = VisibilityApiServer(controller.ask, api, clock, settings.namespace)
     if visibility is not None and certificates is not None:
         port = lists.start(visibility, certificates)
         serves["visibility"] = [Address(host=visibility.host, port=port).text()]

@@ -1,4 +1,4 @@
-"""Serves pending workloads to API servers, over TLS, beside the controller.
+"""Serves pending workloads and GPU-time to API servers, over TLS, beside the controller.
 
 A standby serves, too: it follows the same objects and so keeps the same lines. Only who is tried
 first because its victims are leaving is known to the leader alone.
@@ -23,6 +23,7 @@ from admission.run.coresource import AskCore, CoreSource
 from admission.run.pages import BoundedServer, QuietHandler
 from admission.serve import callers, visibility
 from admission.serve.callers import FrontProxy
+from admission.serve.usage_records import UsageRecords
 from certs.files import CertificateFiles
 
 MOST_AT_ONCE: Final = 256
@@ -88,17 +89,22 @@ class FrontProxies:
 class VisibilityApiServer:
     """The visibility API on one address."""
 
-    def __init__(self, ask: AskCore, api: Api, clock: Clock) -> None:
+    def __init__(self, ask: AskCore, api: Api, clock: Clock, namespace: str) -> None:
         """Serves nothing yet.
 
         Args:
             ask: has the controller's core answer.
-            api: says who may ask.
+            api: says who may ask, and has the records of GPU-time.
             clock: clock for the time that answers are cached.
+            namespace: of the program.
         """
         self.proxies = FrontProxies(api)
         self._app = visibility.create_app(
-            CoreSource(ask), api, clock, lambda: self.proxies.current
+            CoreSource(ask),
+            UsageRecords(api, namespace),
+            api,
+            clock,
+            lambda: self.proxies.current,
         )
         self._server: BoundedServer | None = None
 

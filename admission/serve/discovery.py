@@ -5,11 +5,13 @@ kueue pkg/visibility/storage: the queues themselves are named, but can do nothin
 """
 
 import hashlib
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from admission.base import names
+from admission.kube import resources as kinds
 from admission.serve import lists
 
 GROUP: Final = names.VISIBILITY_GROUP
@@ -18,7 +20,10 @@ AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDisc
 
 _TITLE: Final = "gpu-admission visibility"
 _QUEUES: Final = (("clusterqueues", "clusterqueue", False), ("localqueues", "localqueue", True))
+_USAGE: Final = kinds.USAGE_RECORDS
+_USAGE_LIST: Final = f"{_USAGE.kind}List"
 _TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": "integer", "format": "int64"}
 _POSITION: Final = {"type": "integer", "format": "int32"}
 
 
@@ -41,6 +46,15 @@ def resources(version: str) -> dict[str, Any]:
             {"name": plural, "singularName": singular, **common, "verbs": []},
             {"name": f"{plural}/{SUBRESOURCE}", "singularName": "", **common, "verbs": ["get"]},
         )
+    listed.append(
+        {
+            "name": _USAGE.plural,
+            "singularName": _USAGE.kind.lower(),
+            "namespaced": True,
+            "kind": _USAGE.kind,
+            "verbs": ["list"],
+        }
+    )
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -128,58 +142,105 @@ def _aggregated_resources(version: str) -> list[dict[str, Any]]:
             ],
         }
         for plural, singular, namespaced in _QUEUES
+    ] + [
+        {
+            "resource": _USAGE.plural,
+            "responseKind": {"group": GROUP, "version": version, "kind": _USAGE.kind},
+            "scope": "Namespaced",
+            "singularResource": _USAGE.kind.lower(),
+            "verbs": ["list"],
+        }
     ]
 
 
-def _paths(version: str, operation: Any) -> dict[str, Any]:
-    paths = {}
+class _Read(NamedTuple):
+    """What is described of a path that can be read.
+
+    Attributes:
+        path: of the API, with parameters in braces.
+        parameters: in the path.
+        query: names and types of those in the query.
+        description: a sentence.
+        name: last part of the operation's id.
+        action: as Kubernetes calls it.
+        kind: of the objects.
+        answer: kind of the answer.
+    """
+
+    path: str
+    parameters: tuple[str, ...]
+    query: tuple[tuple[str, dict[str, str]], ...]
+    description: str
+    name: str
+    action: str
+    kind: str
+    answer: str
+
+
+def _reads(version: str) -> Iterator[_Read]:
+    root = f"/apis/{GROUP}/{version}"
     for plural, singular, namespaced in _QUEUES:
         scope = "namespaces/{namespace}/" if namespaced else ""
-        parameters = ["namespace", "name"] if namespaced else ["name"]
-        path = f"/apis/{GROUP}/{version}/{scope}{plural}/{{name}}/{SUBRESOURCE}"
-        paths[path] = {"get": operation(version, singular, parameters)}
-    return paths
+        yield _Read(
+            path=f"{root}/{scope}{plural}/{{name}}/{SUBRESOURCE}",
+            parameters=("namespace", "name") if namespaced else ("name",),
+            query=(("limit", _NUMBER), ("offset", _NUMBER)),
+            description=f"Workloads that wait in a {singular}, in the order of their positions.",
+            name=f"{singular.capitalize()}Pending",
+            action="get",
+            kind=lists.KIND,
+            answer=lists.KIND,
+        )
+    yield _Read(
+        path=f"{root}/namespaces/{{namespace}}/{_USAGE.plural}",
+        parameters=("namespace",),
+        query=(("limit", _NUMBER), ("continue", _TEXT)),
+        description="The GPU-time of a namespace, a record for each hour or day.",
+        name=_USAGE.kind,
+        action="list",
+        kind=_USAGE.kind,
+        answer=_USAGE_LIST,
+    )
 
 
-def _common(version: str, singular: str) -> dict[str, Any]:
+def _paths(version: str, operation: Callable[[str, _Read], dict[str, Any]]) -> dict[str, Any]:
+    return {read.path: {"get": operation(version, read)} for read in _reads(version)}
+
+
+def _common(version: str, read: _Read) -> dict[str, Any]:
     return {
-        "description": f"Workloads that wait in a {singular}, in the order of their positions.",
-        "operationId": f"readVisibility{version.capitalize()}{singular.capitalize()}Pending",
-        "x-kubernetes-action": "get",
-        "x-kubernetes-group-version-kind": _gvk(version),
+        "description": read.description,
+        "operationId": f"readVisibility{version.capitalize()}{read.name}",
+        "x-kubernetes-action": read.action,
+        "x-kubernetes-group-version-kind": _gvk(version, read.kind),
     }
 
 
-def _swagger_operation(version: str, singular: str, parameters: list[str]) -> dict[str, Any]:
-    numbers = [
-        {"name": name, "in": "query", "type": "integer", "format": "int64"}
-        for name in ("limit", "offset")
-    ]
+def _swagger_operation(version: str, read: _Read) -> dict[str, Any]:
+    in_query = [{"name": name, "in": "query", **form} for name, form in read.query]
     in_path = [
-        {"name": name, "in": "path", "required": True, "type": "string"} for name in parameters
+        {"name": name, "in": "path", "required": True, "type": "string"}
+        for name in read.parameters
     ]
-    schema = {"$ref": f"#/definitions/{_schema_name(version, lists.KIND)}"}
+    schema = {"$ref": f"#/definitions/{_schema_name(version, read.answer)}"}
     return {
-        **_common(version, singular),
+        **_common(version, read),
         "produces": ["application/json"],
-        "parameters": [*in_path, *numbers],
+        "parameters": [*in_path, *in_query],
         "responses": {"200": {"description": "OK", "schema": schema}},
     }
 
 
-def _operation(version: str, singular: str, parameters: list[str]) -> dict[str, Any]:
-    numbers = [
-        {"name": name, "in": "query", "schema": {"type": "integer", "format": "int64"}}
-        for name in ("limit", "offset")
-    ]
+def _operation(version: str, read: _Read) -> dict[str, Any]:
+    in_query = [{"name": name, "in": "query", "schema": form} for name, form in read.query]
     in_path = [
-        {"name": name, "in": "path", "required": True, "schema": _TEXT} for name in parameters
+        {"name": name, "in": "path", "required": True, "schema": _TEXT} for name in read.parameters
     ]
-    schema = {"$ref": f"#/components/schemas/{_schema_name(version, lists.KIND)}"}
+    schema = {"$ref": f"#/components/schemas/{_schema_name(version, read.answer)}"}
     content = {"application/json": {"schema": schema}}
     return {
-        **_common(version, singular),
-        "parameters": [*in_path, *numbers],
+        **_common(version, read),
+        "parameters": [*in_path, *in_query],
         "responses": {"200": {"description": "OK", "content": content}},
     }
 
@@ -188,8 +249,8 @@ def _schema_name(version: str, kind: str) -> str:
     return f"io.x-k8s.kueue.visibility.{version}.{kind}"
 
 
-def _gvk(version: str) -> dict[str, str]:
-    return {"group": GROUP, "version": version, "kind": lists.KIND}
+def _gvk(version: str, kind: str) -> dict[str, str]:
+    return {"group": GROUP, "version": version, "kind": kind}
 
 
 def _schemas(version: str, at: str) -> dict[str, Any]:
@@ -233,6 +294,32 @@ def _schemas(version: str, at: str) -> dict[str, Any]:
             "metadata": {"type": "object"},
             "items": {"type": "array", "items": {"$ref": f"{at}{item}"}},
         },
-        "x-kubernetes-group-version-kind": [_gvk(version)],
+        "x-kubernetes-group-version-kind": [_gvk(version, lists.KIND)],
     }
-    return {item: workload, _schema_name(version, lists.KIND): summary}
+    return {
+        item: workload,
+        _schema_name(version, lists.KIND): summary,
+        **_usage_schemas(version, at),
+    }
+
+
+def _usage_schemas(version: str, at: str) -> dict[str, Any]:
+    head = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": {"type": "object"}}
+    record = {
+        "description": "The rows of a namespace in the record of an hour or a day.",
+        "type": "object",
+        "properties": {
+            **head,
+            "data": {"type": "object", "additionalProperties": _TEXT},
+        },
+        "x-kubernetes-group-version-kind": [_gvk(version, _USAGE.kind)],
+    }
+    item = _schema_name(version, _USAGE.kind)
+    page = {
+        "description": "Records of GPU-time in the order of their names.",
+        "type": "object",
+        "required": ["items"],
+        "properties": {**head, "items": {"type": "array", "items": {"$ref": f"{at}{item}"}}},
+        "x-kubernetes-group-version-kind": [_gvk(version, _USAGE_LIST)],
+    }
+    return {item: record, _schema_name(version, _USAGE_LIST): page}

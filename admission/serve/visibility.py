@@ -13,12 +13,14 @@ from werkzeug.exceptions import HTTPException
 from admission.base import logs
 from admission.base.clock import Clock
 from admission.base.names import LocalQueueKey
+from admission.kube import resources
 from admission.kube.errors import KubeError
 from admission.serve import discovery, lists, statuses
 from admission.serve.access import Access, RequestTarget
 from admission.serve.callers import Caller, FrontProxy, Reviews, Tokens
 from admission.serve.lists import PendingSource
 from admission.serve.statuses import RefusedError
+from admission.serve.usage_records import UsageRecords
 
 PEER: Final = "gpu_admission.peer"
 """WSGI key: common name of the verified client certificate; None without one."""
@@ -37,15 +39,22 @@ _VERBS: Final = {
 _METHODS: Final = tuple(_VERBS)
 _CLUSTER_QUEUES: Final = "clusterqueues"
 _LOCAL_QUEUES: Final = "localqueues"
+_USAGE_RECORDS: Final = resources.USAGE_RECORDS.plural
+_VERBS_OF_LISTS: Final = {**_VERBS, "GET": "list", "HEAD": "list", "DELETE": "deletecollection"}
 
 
 def create_app(
-    source: PendingSource, api: Reviews, clock: Clock, front_proxy: Callable[[], FrontProxy | None]
+    source: PendingSource,
+    records: UsageRecords,
+    api: Reviews,
+    clock: Clock,
+    front_proxy: Callable[[], FrontProxy | None],
 ) -> flask.Flask:
     """Return the API as a WSGI application behind TLS, which fills in `PEER` and `HEADERS`.
 
     Args:
         source: of lists.
+        records: of GPU-time.
         api: decides who a token's owner is, and who may what.
         clock: clock for the time that answers are cached.
         front_proxy: how it makes itself known when it passes requests on; None: it does not.
@@ -72,6 +81,18 @@ def create_app(
     def of_local_queue(version: str, namespace: str, name: str) -> flask.Response:
         return shown.of_local_queue(LocalQueueKey(namespace, name), version)
 
+    reading = _Turns("too many records are asked for")
+
+    @app.route(
+        f"{_ROOT}/{_VERSION}/namespaces/<namespace>/{_USAGE_RECORDS}",
+        endpoint=_USAGE_RECORDS,
+        methods=_METHODS,
+    )
+    def usage_records(version: str, namespace: str) -> flask.Response:
+        limit, token = _window().limit, flask.request.args.get("continue", "")
+        with reading.turn():
+            return _answer(records.page(namespace, version, limit, token))
+
     return app
 
 
@@ -90,33 +111,46 @@ def add_lists(app: flask.Flask, source: PendingSource) -> None:
         return shown.of_local_queue(LocalQueueKey(namespace, name), version)
 
 
+class _Turns:
+    """Lets one answer be made at a time, so that many who ask leave the core its share."""
+
+    def __init__(self, refusal: str) -> None:
+        self._refusal = refusal
+        self._making = threading.Lock()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for the turn.
+
+        Raises:
+            RefusedError: it did not come.
+        """
+        if not self._making.acquire(timeout=_TURN_SECONDS):
+            raise statuses.not_ready(self._refusal)
+        try:
+            yield
+        finally:
+            self._making.release()
+
+
 class _Shown:
-    """Answers with lists; makes one at a time, so that many who ask leave the core its share."""
+    """Answers with lists."""
 
     def __init__(self, source: PendingSource) -> None:
         self._source = source
-        self._making = threading.Lock()
+        self._turns = _Turns("too many lists are asked for")
 
     def of_cluster_queue(self, name: str, version: str) -> flask.Response:
         """The list of a ClusterQueue, as the request's parameters say."""
         window_ = _window()
-        with self._turn():
+        with self._turns.turn():
             return _answer(lists.of_cluster_queue(self._source, name, window_, version))
 
     def of_local_queue(self, key: LocalQueueKey, version: str) -> flask.Response:
         """The list of a LocalQueue, as the request's parameters say."""
         window_ = _window()
-        with self._turn():
+        with self._turns.turn():
             return _answer(lists.of_local_queue(self._source, key, window_, version))
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        if not self._making.acquire(timeout=_TURN_SECONDS):
-            raise statuses.not_ready("too many lists are asked for")
-        try:
-            yield
-        finally:
-            self._making.release()
 
 
 class _CallerGate:
@@ -153,6 +187,13 @@ class _CallerGate:
 def _target(request: flask.Request) -> RequestTarget:
     """Return what is asked for: a list, or for everything else just the path."""
     arguments = request.view_args or {}
+    if request.endpoint == _USAGE_RECORDS:
+        return RequestTarget(
+            verb=_VERBS_OF_LISTS[request.method],
+            version=arguments["version"],
+            plural=request.endpoint,
+            namespace=arguments["namespace"],
+        )
     if request.endpoint not in {_CLUSTER_QUEUES, _LOCAL_QUEUES}:
         return RequestTarget(verb=request.method.lower(), path=request.path)
     return RequestTarget(

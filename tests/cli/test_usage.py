@@ -15,7 +15,7 @@ from admission.answers import usage as usages
 from admission.base import names
 from admission.config.derived import Settings
 from admission.kube import errors, resources
-from admission.kube.api import Api
+from admission.kube.api import Api, Page
 from admission.objects import crds, usage_record
 from admission.objects.usage_record import (
     Account,
@@ -26,6 +26,7 @@ from admission.objects.usage_record import (
     Runs,
 )
 from admission.sandbox.store import Store
+from admission.serve.usage_records import UsageRecords
 from tests.answers.clusters import holding, objects, pod, waiting
 from tests.builders.cluster import make_namespace
 from tests.builders.metadata import Document, make_condition, make_metadata
@@ -66,11 +67,119 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield World(store, kubeconfig)
 
 
-def refuse_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise errors.ForbiddenError(403, "Forbidden", "configmaps is forbidden")
+def refuse_records(monkeypatch: pytest.MonkeyPatch, of_namespace: int = 404) -> None:
+    """Refuse the records of all, and those of a namespace with a status."""
+
+    def refuse(_: Api, __: str, resource: Any = resources.CONFIG_MAPS) -> None:
+        status = 403 if resource == resources.CONFIG_MAPS else of_namespace
+        reasons = {403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable"}
+        raise errors.make(status, f"{resource.plural}: no", reason=reasons[status])
 
     monkeypatch.setattr(usages, "read", refuse)
+
+
+class OfMember(Store):
+    """Shows the records of all to nobody, and the rows of a namespace by the visibility API."""
+
+    @override
+    def list(self, resource: Any, namespace: str = "", **more: Any) -> Any:
+        if resource == resources.CONFIG_MAPS:
+            raise errors.make(403, "configmaps is forbidden", reason="Forbidden")
+        if resource != resources.USAGE_RECORDS:
+            return super().list(resource, namespace, **more)
+        whole: Any = super()
+        page = UsageRecords(whole, SYSTEM).page(namespace, "v1beta2", 1, more["continue_"])
+        token = page["metadata"].get("continue", "")
+        return Page(items=tuple(page["items"]), resource_version="1", continue_=token)
+
+
+@pytest.fixture
+def of_member(tmp_path: Path) -> Iterator[World]:
+    store = OfMember(crds=crds.documents())
+    store.create(resources.NAMESPACES, make_namespace(SYSTEM))
+    kinds = (*resources.BUILT_IN, *resources.CUSTOM, resources.USAGE_RECORDS)
+    with served(store, kinds, tmp_path) as kubeconfig:
+        yield World(store, kubeconfig)
+
+
+def test_a_member_sees_the_recorded_hours_of_the_own_namespace_and_of_no_other(
+    of_member: World,
+) -> None:
+    for begin in (HOUR - 3600, HOUR):
+        owners = {
+            OwnerAccount("team", "Job", "deleted", GPU): 3600,
+            OwnerAccount("prod", "Job", "secret", GPU): 3600,
+        }
+        usage = {account("team"): 3600, account("prod", "eve"): 3600}
+        end = begin + 3600
+        of_member.add(
+            Record(begin=begin, until=end, usage=usage, owners=owners, owners_from=begin)
+        )
+    of_member.clock.advance(3600)
+    since = usage_record.text_of(HOUR - 3600)
+    lines = of_member.lines("--since", since, "--by", "owner")
+    until = usage_record.text_of(HOUR + 3600)
+    assert lines[0] == f"hours: 2.0 {GPU} of namespace team, from {since} until {until}"
+    assert lines[1] == f"complete since {since}"
+    assert lines[-1].split()[:4] == ["team", "Job", "deleted", "2.0"]
+    assert not [line for line in lines if line.startswith("note: ")]
+    told = of_member.told("--since", since, "--by", "user")
+    assert told["source"] == "records"
+    assert told["missing"] == []
+    assert [(row["user"], row["seconds"]) for row in told["usage"]] == [("ada", "7200")]
+    assert "secret" not in str(told)
+    assert "eve" not in str(told)
+
+
+def test_a_member_is_told_that_the_smallest_amounts_of_all_are_not_counted(
+    of_member: World,
+) -> None:
+    rest = Account("", "", "", "", "a100", GPU)
+    of_member.add(Record(begin=HOUR, until=HOUR + 50, usage={rest: 7200, account("team"): 3600}))
+    told = of_member.told()
+    assert [row["seconds"] for row in told["usage"]] == ["3600"]
+    assert [text for text in told["missing"] if "smallest amounts" in text] == told["missing"]
+    assert len(told["missing"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "step"),
+    [
+        (404, "gpu-admission install --visibility"),
+        (403, f"-n ml --clusterrole {names.USAGE_VIEWER_ROLE}"),
+        (503, "try again, it answered: gpuusagerecords: no"),
+    ],
+)
+def test_a_member_without_records_is_told_what_is_missing_and_what_to_do(
+    world: World, monkeypatch: pytest.MonkeyPatch, status: int, step: str
+) -> None:
+    refuse_records(monkeypatch, status)
+    told = world.told("-n", "ml")
+    assert told["source"] == "Workloads"
+    assert [text for text in told["missing"] if step in text] == told["missing"]
+    assert len(told["missing"]) == 1
+    assert step in " ".join(line.strip() for line in world.lines("-n", "ml", columns=400))
+
+
+def test_a_member_of_whose_time_nothing_is_recorded_sees_the_workloads(of_member: World) -> None:
+    of_member.add(Record(begin=HOUR - 7200, until=HOUR - 3700, usage={account("team"): 10}))
+    told = of_member.told("--since", "1h")
+    assert told["source"] == "Workloads"
+    assert "there is no record of that time" in told["missing"][0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(1, "<0.01"), (17, "<0.01"), (18, "0.01"), (359, "0.10"), (360, "0.1"), (3600, "1.0")],
+)
+def test_what_was_used_is_never_shown_as_nothing(world: World, seconds: int, shown: str) -> None:
+    usage = {account("ml"): seconds, account("prod"): 10**6}
+    owners = {OwnerAccount("ml", "Job", "short", GPU): seconds}
+    world.add(Record(begin=HOUR, until=HOUR + 50, usage=usage, owners=owners, owners_from=HOUR))
+    rows = [line.split() for line in world.lines() if line.startswith("ml ")]
+    assert rows == [["ml", GPU, shown, "<1%"]]
+    owner = [line.split()[3] for line in world.lines("--by", "owner") if "short" in line]
+    assert owner == [shown]
 
 
 def test_who_may_read_neither_records_nor_workloads_is_told_which_role_lets_them(
@@ -84,14 +193,14 @@ def test_who_may_read_neither_records_nor_workloads_is_told_which_role_lets_them
         "error: you may not read who used how much GPU-time: the records of all teams are"
         f" ConfigMaps of namespace {SYSTEM}, and you may not list Workloads of namespace research"
     )
-    assert f"--role {names.USAGE_READER_ROLE}" in told
+    assert "gpu-admission install --visibility" in told
     assert told.endswith(
         "what you may ask: kubectl gpu usage --preempted -n research; kubectl gpu who -n "
         "research\n"
     )
-    assert f"-n {SYSTEM}" in told
     rules = manifests.base(Settings(), manifests.DEFAULT_IMAGE)["rbac.yaml"]
-    assert names.USAGE_READER_ROLE in {role["metadata"]["name"] for role in rules}
+    roles = {names.USAGE_READER_ROLE, names.USAGE_VIEWER_ROLE}
+    assert roles <= {role["metadata"]["name"] for role in rules}
 
 
 def finished(document: Document, seconds: int) -> Document:
@@ -135,7 +244,6 @@ def test_a_member_sees_the_hours_of_the_workloads_of_the_own_namespace(
         ["ml", "Job", "runs", "4.0"], ["ml", "Job", "ended", "1.0"], ["ml", "Job", "part", "?"],
     ]  # fmt: skip
     assert any("hours of 1 Workload are not counted" in line for line in lines)
-    assert f"--role {names.USAGE_READER_ROLE}" in lines[-1]
     assert read_from == [("ml", True)]
     told = world.told("-n", "ml", "--since", begin, "--by", "user")
     assert told["source"] == "Workloads"
@@ -174,20 +282,6 @@ def test_hours_are_shown_by_namespace_with_their_share(world: World) -> None:
     shown = [line.split() for line in lines if line.startswith(("prod ", "research "))]
     assert ["research", GPU, "3.5", "88%"] in shown
     assert ["prod", MEMORY, "2.0", "Gi", "100%"] in shown
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(1, "<0.01"), (17, "<0.01"), (18, "0.01"), (359, "0.10"), (360, "0.1"), (3600, "1.0")],
-)
-def test_what_was_used_is_never_shown_as_nothing(world: World, seconds: int, shown: str) -> None:
-    usage = {account("ml"): seconds, account("prod"): 10**6}
-    owners = {OwnerAccount("ml", "Job", "short", GPU): seconds}
-    world.add(Record(begin=HOUR, until=HOUR + 50, usage=usage, owners=owners, owners_from=HOUR))
-    rows = [line.split() for line in world.lines() if line.startswith("ml ")]
-    assert rows == [["ml", GPU, shown, "<1%"]]
-    owner = [line.split()[3] for line in world.lines("--by", "owner") if "short" in line]
-    assert owner == [shown]
 
 
 def test_holes_are_named_and_completeness_begins_after_the_last_one(world: World) -> None:
@@ -375,7 +469,7 @@ def test_by_owner_shows_what_still_runs_beside_what_has_ended(
         controlled(waiting("late", "research", 2), "Job", "late"),
         queues=(),
     )
-    monkeypatch.setattr(cluster, "read_holders", lambda *_: held)
+    monkeypatch.setattr(cluster, "read_holders", lambda *_, **__: held)
     shown = [line.split() for line in world.lines("--by", "owner")]
     assert ["ml", "Job", "train", "?", "2", "50s", "1m20s", "1", "2h"] in shown
     assert ["ml", "Job", "new", "?", "0", "-", "-", "1", "2h"] in shown
@@ -394,7 +488,7 @@ def test_what_still_runs_is_unknown_to_who_may_not_read_workloads(
     runs = {RecordedOwner("ml", "Job", "train"): Runs(2, 100, 80)}
     world.add(Record(begin=HOUR, until=HOUR + 50, usage={account("ml"): 30}, runs=runs))
     refused = cluster.Objects(missing=("Workloads are not shown: you may not list them",))
-    monkeypatch.setattr(cluster, "read_holders", lambda *_: refused)
+    monkeypatch.setattr(cluster, "read_holders", lambda *_, **__: refused)
     lines = world.lines("--by", "owner")
     assert lines[-1].split() == ["ml", "Job", "train", "?", "2", "50s", "1m20s", "?", "?"]
     assert "note: not all is shown: your user may not list workloads" in lines

@@ -110,6 +110,9 @@ DEEDS = [
     deed("GET", f"{VISIBILITY}/namespaces/{TEAM}/localqueues/default/pendingworkloads", *IN_TEAM),
     deed("GET", f"{VISIBILITY}/namespaces/{OTHER}/localqueues/default/pendingworkloads",
          "batch-admin", "view-all"),
+    # Who used how much.
+    deed("GET", f"{VISIBILITY}/namespaces/{TEAM}/gpuusagerecords", *IN_TEAM),
+    deed("GET", f"{VISIBILITY}/namespaces/{OTHER}/gpuusagerecords", "batch-admin", "view-all"),
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from admission.base import names
 from admission.base.clock import SystemClock, to_wire_micro
@@ -44,14 +44,21 @@ class Visible(Installed):
         super().__init__(cluster, folder)
         self.config = folder / "config.yaml"
         self.config.write_text(
-            yaml.safe_dump(
-                {
-                    "apiVersion": "config.kueue.x-k8s.io/v1beta2",
-                    "kind": "Configuration",
-                    "visibilityServer": {
-                        "bindAddress": "127.0.0.1", "bindPort": self.visibility_port
+            yaml.safe_dump_all(
+                [
+                    {
+                        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+                        "kind": "Configuration",
+                        "visibilityServer": {
+                            "bindAddress": "127.0.0.1", "bindPort": self.visibility_port
+                        },
                     },
-                }
+                    {
+                        "apiVersion": names.CONFIG_API_VERSION,
+                        "kind": "GpuConfiguration",
+                        "journal": {"interval": "1s"},
+                    },
+                ]
             )
         )  # fmt: skip
 
@@ -241,6 +248,65 @@ def test_kubernetes_own_viewer_of_everything_sees_every_list(teams: Teams) -> No
     user = teams.user("view")
     waiting.until(lambda: user.answers(teams.of_all()), what="the aggregated role in effect")
     assert len(teams.system.lists(teams.of_all(), user)) == 3
+
+
+def test_a_member_sees_the_hours_of_a_deleted_job_and_of_no_other_namespace(
+    system: Visible,
+) -> None:
+    """User ada has Kubernetes' own role edit in one of two namespaces that both use GPUs."""
+    own, other = (system.cluster.create_namespace(one) for one in ("own", "other"))
+    system.add_flavor(own)
+    system.add_cluster_queue(own, quota=3, flavors=(own,))
+    for namespace in (own, other):
+        system.add_local_queue(namespace, own)
+        system.wait_for_queue(namespace)
+        job = make_job("train", 1, gpus=1, labels={names.QUEUE_LABEL: "default"})
+        system.api.post(f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
+    system.api.post(
+        f"{ROLES}/namespaces/{own}/rolebindings",
+        {
+            "metadata": {"name": "ada"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+                        "name": "edit"},
+            "subjects": [{"kind": "User", "name": "ada"}],
+        },
+    )  # fmt: skip
+    system.cluster.wait_for_roles()
+    kubeconfig = system.cluster.kubeconfig("ada")
+    ada = system.cluster.client(kubeconfig)
+
+    def usage(namespace: str, *more: str, path: str = str(kubeconfig)) -> Result:
+        command = ["usage", "-n", namespace, "--by", "owner", "--kubeconfig", path, *more]
+        return CliRunner().invoke(main, command)
+
+    def seconds(namespace: str, path: str = str(kubeconfig)) -> int:
+        found = json.loads(usage(namespace, "-o", "json", path=path).stdout or "{}")
+        rows = found.get("owners", ()) if found.get("source") == "records" else ()
+        return sum(int(row["seconds"]) for row in rows if row["name"] == "train")
+
+    waiting.until(lambda: seconds(other, system.kubeconfig), what="hours of the other namespace")
+    waiting.until(lambda: seconds(own), what="hours that the member sees")
+    jobs = f"/apis/batch/v1/namespaces/{own}/jobs"
+    ada.delete(f"{jobs}/train", {"propagationPolicy": "Background"})
+    workloads = f"{KUEUE}/namespaces/{own}/workloads"
+    waiting.until(lambda: not ada.get(workloads)["items"], what="the Workload gone")
+    answer = usage(own)
+    assert "Job train" in answer.stdout
+    assert "not complete" not in answer.stdout
+    assert seconds(own) > 0
+    records = f"{V1BETA2}/namespaces/{own}/gpuusagerecords"
+    assert other not in ada.text("GET", records)
+    for path in (
+        f"{V1BETA2}/namespaces/{other}/gpuusagerecords",
+        f"{V1BETA2}/gpuusagerecords",
+        f"/api/v1/namespaces/{SYSTEM}/configmaps",
+    ):
+        with pytest.raises(RestError) as refused:
+            ada.get(path)
+        assert refused.value.status == 403
+    refused_command = usage(other)
+    assert refused_command.exit_code == 1
+    assert "you may not list Workloads of namespace" in refused_command.stderr
 
 
 class Direct:

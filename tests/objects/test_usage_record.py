@@ -40,6 +40,23 @@ def wide(flavors: int = 2) -> Record:
     return Record(begin=0, until=10, usage=usage, runs=runs, owners=owners, owners_from=0)
 
 
+def test_the_rows_of_a_namespace_leave_out_others_and_what_is_added_up_for_all() -> None:
+    rows = {name: Account(name, "q", "l", "u", "f", "gpu") for name in ("a", "b", "")}
+    record = Record(begin=0, until=10, usage={rows["a"]: 1, rows["b"]: 2})
+    whole = usage_record.of_namespace(record, "a")
+    assert (whole.usage, whole.is_partial) == ({rows["a"]: 1}, False)
+    kinds = {"usage": rows[""], "runs": RecordedOwner("", "Job", ""),
+             "owners": OwnerAccount("", "Job", "", "gpu")}  # fmt: skip
+    for kind, rest in kinds.items():
+        amount = Runs(1, 1, 1) if kind == "runs" else 1
+        bounded = Record(begin=10, until=20, **{kind: {rest: amount}})  # type: ignore[arg-type]
+        part = usage_record.of_namespace(bounded, "a")
+        assert (part.usage, part.runs, part.owners, part.is_partial) == ({}, {}, {}, True)
+        again = usage_record.read(usage_record.document(part, Period.HOUR, "a"))
+        assert again == part
+        assert usage_record.merged((whole, part)).is_partial
+
+
 def sums(record: Record) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
     for account, amount in record.usage.items():

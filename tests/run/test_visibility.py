@@ -117,7 +117,12 @@ class Served:
         self.credentials = Credentials(folder)
         self.directory = folder / "certs"
         self.api = Api(self.credentials.proxy_ca_file.read_text())
-        self.server = VisibilityApiServer(Core().ask, self.api, SystemClock())  # type: ignore[arg-type]
+        self.server = VisibilityApiServer(
+            Core().ask,
+            self.api,  # type: ignore[arg-type]
+            SystemClock(),
+            "system",
+        )
         self.port = 0
 
     def make_certificate(self) -> None:

@@ -10,12 +10,26 @@ from unittest import mock
 import pytest
 from flask.testing import FlaskClient
 
+from admission.base import names
 from admission.base.names import ClusterQueueName, LocalQueueKey
+from admission.kube import resources
 from admission.kube.errors import TransportError
 from admission.kube.resources import Resource
+from admission.objects import usage_record
+from admission.objects.usage_record import (
+    Account,
+    OwnerAccount,
+    Period,
+    Record,
+    RecordedOwner,
+    Runs,
+)
+from admission.sandbox.store import Store
 from admission.serve import discovery, lists, statuses, visibility
 from admission.serve import probes as own_pages
 from admission.serve.callers import FrontProxy
+from admission.serve.usage_records import MOST, UsageRecords
+from tests.builders.cluster import make_namespace
 from tests.clocks import FakeClock
 from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.serve.builders import Lines, line, waiting
@@ -24,6 +38,8 @@ GROUP = "visibility.kueue.x-k8s.io"
 ROOT = f"/apis/{GROUP}/v1beta2"
 ALL = f"{ROOT}/clusterqueues/gpus/pendingworkloads"
 OWN = f"{ROOT}/namespaces/ml/localqueues/team/pendingworkloads"
+USAGE = f"{ROOT}/namespaces/ml/gpuusagerecords"
+SYSTEM = names.SYSTEM_NAMESPACE
 LINE = line(waiting("train"))
 PROXY = FrontProxy(
     authority="PEM",
@@ -59,7 +75,15 @@ class Served:
         self.reviews = Reviews()
         self.source = Lines({ClusterQueueName("gpus"): LINE, LocalQueueKey("ml", "team"): LINE})
         self.clock = FakeClock()
-        app = visibility.create_app(self.source, self.reviews, self.clock, lambda: PROXY)
+        self.store = Store()
+        self.store.create(resources.NAMESPACES, make_namespace(SYSTEM))
+        app = visibility.create_app(
+            self.source,
+            UsageRecords(self.store, SYSTEM),
+            self.reviews,
+            self.clock,
+            lambda: PROXY,
+        )
         self.client = app.test_client()
 
     def get(
@@ -257,6 +281,81 @@ def test_a_mistake_of_ours_is_a_status_too(served):
     assert (answer.status_code, answer.json["code"]) == (500, 500)
 
 
+# ------------------------------------------------------------------------------------- GPU-time
+
+
+def add_record(served: Served, begin: int, *namespaces: str) -> None:
+    record = Record(
+        begin=begin,
+        until=begin + 3600,
+        usage={Account(one, f"of-{one}", "default", f"user-{one}", "a100", "gpu"): 5
+               for one in namespaces},
+        runs={RecordedOwner(one, "Job", f"job-{one}"): Runs(1, 5, 5) for one in namespaces},
+        owners={OwnerAccount(one, "Job", f"job-{one}", "gpu"): 5 for one in namespaces},
+        owners_from=begin,
+    )  # fmt: skip
+    served.store.create(resources.CONFIG_MAPS, usage_record.document(record, Period.HOUR, SYSTEM))
+
+
+def test_a_namespace_gets_its_own_rows_and_no_word_of_others(served):
+    add_record(served, 0, "ml", "prod", "")
+    answer = served.get(USAGE, "alice")
+    assert (answer.status_code, answer.json["kind"]) == (200, "GpuUsageRecordList")
+    assert "prod" not in answer.text
+    (item,) = answer.json["items"]
+    assert item["kind"] == "GpuUsageRecord"
+    assert item["metadata"]["namespace"] == "ml"
+    record = usage_record.read(item)
+    assert {account.namespace for account in record.usage} == {"ml"}
+    assert list(record.runs) == [RecordedOwner("ml", "Job", "job-ml")]
+    assert list(record.owners) == [OwnerAccount("ml", "Job", "job-ml", "gpu")]
+    assert record.is_partial
+
+
+def test_the_api_server_is_asked_about_the_usage_of_the_very_namespace(served):
+    served.get(f"{USAGE}?limit=1", "alice")
+    assert served.reviews.asked[-1]["resourceAttributes"] == {
+        "verb": "list",
+        "group": GROUP,
+        "version": "v1beta2",
+        "resource": "gpuusagerecords",
+        "namespace": "ml",
+    }
+    assert served.get(USAGE, "bob").status_code == 403
+    assert served.get(USAGE, "alice", method="DELETE").status_code == 405
+    assert served.reviews.asked[-1]["resourceAttributes"]["verb"] == "deletecollection"
+    assert served.get(f"{ROOT}/gpuusagerecords", "alice").status_code == 404
+
+
+@pytest.mark.parametrize("limit", ["", "&limit=-1", "&limit=0", "&limit=100000"])
+def test_a_page_of_usage_has_few_records_whatever_is_asked_for(served, limit):
+    for hour in range(MOST + 3):
+        add_record(served, hour * 3600, "ml")
+    first = served.get(f"{USAGE}?labelSelector=x{limit}", "alice").json
+    assert len(first["items"]) == MOST
+    token = first["metadata"]["continue"]
+    second = served.get(f"{USAGE}?continue={token}{limit}", "alice").json
+    assert len(second["items"]) == 3
+    assert "continue" not in second["metadata"]
+
+
+def test_a_record_that_cannot_be_read_is_there_without_its_data(served):
+    spoilt = usage_record.document(Record(begin=0, until=9), Period.HOUR, SYSTEM)
+    data = {"record.json": "of prod"}
+    served.store.create(resources.CONFIG_MAPS, {**spoilt, "data": data})
+    answer = served.get(USAGE, "alice")
+    assert [item["data"] for item in answer.json["items"]] == [{}]
+    assert "prod" not in answer.text
+
+
+def test_a_token_that_is_none_is_refused_and_a_store_that_is_away_says_when_to_ask_again(served):
+    assert served.get(f"{USAGE}?continue=x", "alice").status_code in {400, 410}
+    with mock.patch.object(served.store, "list", side_effect=TransportError("timed out")):
+        answer = served.get(USAGE, "alice")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert "timed out" not in answer.text
+
+
 # ------------------------------------------------------------------------------------ discovery
 
 
@@ -269,7 +368,11 @@ def test_everything_about_the_group_is_told_at_once_to_those_who_accept_it(serve
     assert group["metadata"]["name"] == GROUP
     assert [one["version"] for one in group["versions"]] == ["v1beta2", "v1beta1"]
     scopes = {one["resource"]: one["scope"] for one in group["versions"][0]["resources"]}
-    assert scopes == {"clusterqueues": "Cluster", "localqueues": "Namespaced"}
+    assert scopes == {
+        "clusterqueues": "Cluster",
+        "localqueues": "Namespaced",
+        "gpuusagerecords": "Namespaced",
+    }
 
 
 def test_others_get_the_groups_and_ask_again(served):
@@ -285,6 +388,7 @@ def test_others_get_the_groups_and_ask_again(served):
             "clusterqueues/pendingworkloads": ["get"],
             "localqueues": [],
             "localqueues/pendingworkloads": ["get"],
+            "gpuusagerecords": ["list"],
         }
     assert served.get(f"/apis/{GROUP}/v1", "alice").status_code == 404
 
