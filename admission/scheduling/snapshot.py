@@ -139,20 +139,21 @@ class Snapshot:
     def deciding(self, key: ChargeKey) -> Iterator[None]:
         """Decide about an entry within a with statement.
 
-        The places that are kept for it are left out, and all questions whether nodes have room for
-        it share the steps that it has in this cycle.
+        The places that it has without quota are left out: those that are kept for it, and those
+        of its pods that are charged on their own. All questions whether nodes have room for it
+        share the steps that it has in this cycle.
         """
         ledger = self.places.ledger
-        is_kept = ledger.is_kept(key)
+        has_places = ledger.is_promised(key)
         if key not in self._budgets:
             self._budgets[key] = StepBudget()
-        if is_kept:
+        if has_places:
             ledger.lift(key)
         try:
             with self.places.sharing(self._budgets[key]):
                 yield
         finally:
-            if is_kept:
+            if has_places:
                 ledger.put_back(key)
 
     @contextmanager

@@ -187,19 +187,31 @@ def test_a_lost_place_is_replaced_before_anybody_is_admitted_there() -> None:
     assert [place.node for place in made.places.ledger.places(TRAIN)] == ["n1"]
 
 
-def test_places_kept_for_a_workload_do_not_end_what_its_old_pods_are_promised() -> None:
+def test_a_workload_made_again_is_admitted_to_the_places_of_its_charged_pods() -> None:
+    """Once it has quota, its pods are charged with it: they need these places once."""
     made = admitted_train(1, nodes=2, within=LOWER)
-    promised = made.places.ledger.places(TRAIN)[0].node
+    promised = made.places.ledger.places(TRAIN)
     made.world.finish("train")
     charge(made, OWNER)
     made.world.add(asking("low", 4, priority=-1))
     assert admitted(made.cycle()) == ["low"]
     made.world.add(replace(asking("train", 4), uid=Uid("again")))
 
-    assert evicted(made.world.cycle()) == {"low": "InClusterQueue"}
+    assert admitted(made.world.cycle()) == ["train"]
+    assert made.places.ledger.places(TRAIN) == promised
 
-    assert [place.node for place in made.places.ledger.places(TRAIN)] == [promised]
-    assert not made.places.ledger.is_kept(TRAIN)
+
+def test_places_kept_for_a_workload_do_not_end_what_its_old_pods_are_promised() -> None:
+    made = admitted_train(1, nodes=2, within=LOWER)
+    promised = made.places.ledger.places(TRAIN)
+    made.world.finish("train")
+    charge(made, OWNER)
+    made.world.add(asking("low", 4, priority=-1))
+    assert admitted(made.cycle()) == ["low"]
+    made.world.add(replace(asking("train", 4, 2), uid=Uid("again")))
+
+    assert evicted(made.world.cycle()) == {"low": "InClusterQueue"}
+    assert made.places.ledger.places(TRAIN) == promised
 
 
 def test_who_only_follows_remembers_no_promise_of_workloads_that_are_gone() -> None:
