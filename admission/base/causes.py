@@ -449,6 +449,8 @@ class NoPlace:
             than there are and nothing but the nodes' size keeps others away; None otherwise.
         telling: those of the flavors that say where the nodes are, where others only select all of
             these nodes and more; none where all of them do.
+        possible: other flavors that the pods may get, too, whose tolerations count, sorted.
+        taints: some of those that keep the pods from nodes, as ``key=value:effect``, sorted.
     """
 
     flavors: tuple[FlavorName, ...]
@@ -466,6 +468,8 @@ class NoPlace:
     relief: str = ""
     at_most: int | None = None
     telling: tuple[FlavorName, ...] = ()
+    possible: tuple[FlavorName, ...] = ()
+    taints: tuple[str, ...] = ()
 
     @property
     def told_flavors(self) -> tuple[FlavorName, ...]:

@@ -18,8 +18,10 @@ def shortage(no_place: NoPlace) -> str:
     resource, count = no_place.resource, no_place.count
     amount = f"{quantity.in_words(resource, no_place.asks)} {resource}"
     if no_place.hole is None:
+        taints = f" ({', '.join(no_place.taints)})" if no_place.taints else ""
         refusals = ", ".join(
-            f"{nodes} {_REFUSED[reason][nodes != 1]}" for reason, nodes in no_place.refusals
+            f"{nodes} {_REFUSED[reason][nodes != 1]}{taints if reason == 'taint' else ''}"
+            for reason, nodes in no_place.refusals
         )
         head = f"no node of {where} can take a pod with {amount}"
         if no_place.largest is not None:

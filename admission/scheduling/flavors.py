@@ -726,12 +726,38 @@ class Assigner:
         places = self._snapshot.places
         if not places:
             return ()
+        possible = self._possible(flavors, group)
         wants = (
-            places.want(demand.pod_set, demand.count, flavors, has_devices=self._has_devices)
+            places.want(
+                demand.pod_set,
+                demand.count,
+                flavors,
+                has_devices=self._has_devices,
+                possible=possible,
+            )
             for demand in group
             if demand.count
         )
         return tuple(want for want in wants if want is not None)
+
+    def _possible(
+        self, flavors: Collection[FlavorName], group: tuple[Demand, ...]
+    ) -> tuple[FlavorName, ...]:
+        """Return flavors with tolerations that pods get beside some, in other resource groups."""
+        if len(self._queue.spec.resource_groups) == 1:
+            return ()
+        charged = self._charged_resources(group)
+        possible = (
+            quotas.name
+            for covering in self._queue.spec.resource_groups
+            if any(resource in covering.covered_resources for resource in charged)
+            and not any(quotas.name in flavors for quotas in covering.flavors)
+            for quotas in covering.flavors
+        )
+        listed = self._snapshot.flavors
+        return tuple(
+            sorted(name for name in possible if name in listed and listed[name].tolerations)
+        )
 
     def _on_nodes(
         self,

@@ -1124,6 +1124,88 @@ def test_an_autoscaler_of_other_nodes_does_not_decide_for_those_of_the_gpus():
     assert not admitted(cluster.cycle())
 
 
+KEPT = model.Taint(key="dedicated", value="h100", effect="NoSchedule")
+KEPT_TOLERATED = model.Toleration(key="dedicated", operator="Exists")
+
+
+def tainted_groups(
+    *nodes: Node, beside: ResourceName = CPU, tolerations: tuple[model.Toleration, ...] = ()
+) -> Cluster:
+    """A queue of GPUs in a flavor with tolerations, and of cpu in one without any."""
+    quotas = [group({"any": {beside: (64,)}}), group({"a": {GPU: (24,)}})]
+    flavors = (
+        model.ResourceFlavor(name=FlavorName("any")),
+        model.ResourceFlavor(name=A, node_labels={"flavor": "a"}, tolerations=tolerations),
+    )
+    made = world(*flavors, cluster_queue("q", groups=quotas))
+    return Cluster(made, {one.name: one for one in nodes})
+
+
+def kept(name: str, gpus: int = 8) -> Node:
+    """A node that only pods of the flavor of its GPUs tolerate."""
+    return replace(machine(name, gpus), taints=(KEPT,))
+
+
+def selecting(workload: model.Workload) -> model.Workload:
+    (pods,) = workload.pod_sets
+    return replace(workload, pod_sets=(replace(pods, node_selector={"flavor": "a"}),))
+
+
+BESIDE = pytest.mark.parametrize("beside", ["cpu", "memory"], ids=["GPUs first", "memory first"])
+
+
+@BESIDE
+@pytest.mark.parametrize("gpus", [1, 8])
+@pytest.mark.parametrize("selects", [True, False], ids=["selects the nodes", "selects nothing"])
+def test_a_taint_that_any_flavor_of_a_pod_tolerates_keeps_it_from_no_node(
+    beside: str, gpus: int, selects: bool
+) -> None:
+    """Its admission adds the tolerations of all its flavors."""
+    other = ResourceName(beside)
+    nodes = kept("gpu"), machine("plain", 0)
+    made = tainted_groups(*nodes, beside=other, tolerations=(KEPT_TOLERATED,))
+    workload = with_cpu("w", gpus, beside=other)
+    made.world.state.set_workload(selecting(workload) if selects else workload, NOW_US)
+    assert admitted(made.cycle()) == ["w"]
+
+
+@BESIDE
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_a_taint_that_no_flavor_of_a_pod_tolerates_is_named_with_the_flavor(
+    beside: str, gpus: int
+) -> None:
+    other = ResourceName(beside)
+    made = tainted_groups(kept("gpu"), machine("plain", 0), beside=other)
+    wait = why(made, with_cpu("w", gpus, beside=other))
+    assert wait.reason == WaitReason.WAITING_FOR_NODE
+    (no_place,) = no_places(wait)
+    assert no_place.told_flavors == ("a",)
+    assert placing.shortage(no_place) == (
+        f"no node of a can take a pod with {gpus} nvidia.com/gpu: 1 has a taint that it does not "
+        "tolerate (dedicated=h100:NoSchedule)"
+    )
+
+
+@BESIDE
+def test_who_is_larger_than_every_node_is_tried_again_with_a_node_that_its_flavors_tolerate(
+    beside: str,
+) -> None:
+    other = ResourceName(beside)
+    made = tainted_groups(machine("small", 4), beside=other, tolerations=(KEPT_TOLERATED,))
+    made.world.state.set_workload(with_cpu("w", 8, beside=other), NOW_US)
+    assert not admitted(made.cycle())
+    made.places.set_node(kept("large"))
+    assert admitted(made.cycle()) == ["w"]
+
+
+def test_a_pod_alone_is_never_told_that_there_is_room_but_not_for_all_at_once():
+    made = cluster(node("n1", 8))
+    want = made.places.want(asking("w", 8).pod_sets[0], 1, (A,), has_devices=True)
+    ((_, no_place),) = made.places.why((want,))
+    assert not no_place.is_joint
+    assert "at once" not in placing.shortage(no_place)
+
+
 def test_room_in_any_of_the_flavors_is_waited_for():
     made = cluster(node("n1", 4), node("n3", 4, "b"), quota={"a": 8, "b": 8})
     for name in ("n1", "n3"):

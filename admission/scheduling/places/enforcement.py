@@ -37,6 +37,7 @@ from admission.scheduling.topology.request import ANYWHERE, TopologyRequest
 
 _MOST_HOSTS: Final = 64
 _NO_NEEDS: Final = PodNeeds()
+_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _UNDECIDED: Final = (Enforcement.OFF, Enforcement.OFF)
 _DECIDING: Final = frozenset({Enforcement.ENFORCE})
 _ASSUMING: Final = frozenset({Enforcement.ENFORCE, Enforcement.TELL})
@@ -238,7 +239,13 @@ class PodPlaces:
             if pod_set is None:
                 continue
             flavors = map(FlavorName, no_place.flavors)
-            want = self.want(pod_set, no_place.count, flavors, has_devices=has_devices)
+            want = self.want(
+                pod_set,
+                no_place.count,
+                flavors,
+                has_devices=has_devices,
+                possible=no_place.possible,
+            )
             if want is not None:
                 self._awaited.note(queue, want)
 
@@ -328,6 +335,7 @@ class PodPlaces:
         *,
         has_devices: bool,
         enforced: frozenset[Enforcement] = _DECIDING,
+        possible: tuple[FlavorName, ...] = (),
     ) -> Want | None:
         """Return what pods need of nodes in flavors; None where nodes decide nothing for them.
 
@@ -340,6 +348,8 @@ class PodPlaces:
             has_devices: whether the workload asks for devices.
             enforced: what nodes have to be there for, in each of the flavors that tell which nodes
                 the pods may be on.
+            possible: other flavors that the pods may get, too. An admission adds the tolerations
+                of all flavors to them, so a taint that one of these tolerates may be no obstacle.
         """
         needs = pod_set.needs
         chosen = tuple(sorted(set(flavors)))
@@ -347,10 +357,11 @@ class PodPlaces:
             return None
         if any(self.topologies.levels(name) for name in chosen):
             request = self._request(pod_set, chosen)
-            shape = self._shape(pod_set, needs or _NO_NEEDS, chosen)
+            shape = self._shape(pod_set, needs or _NO_NEEDS, chosen, possible)
             return Want(
                 pod_set.name, _of_lasting_tolerations(shape), count, chosen,
                 request if request.is_explicit else replace(ANYWHERE, group=request.group),
+                possible,
             )  # fmt: skip
         if needs is None or not needs.is_known or not self:
             return None
@@ -359,7 +370,8 @@ class PodPlaces:
             for name in self._telling(chosen)
         ):
             return None
-        return Want(pod_set.name, self._shape(pod_set, needs, chosen), count, chosen)
+        shape = self._shape(pod_set, needs, chosen, possible)
+        return Want(pod_set.name, shape, count, chosen, possible=possible)
 
     def _request(self, pod_set: PodSet, flavors: Iterable[FlavorName]) -> TopologyRequest:
         """How near to each other pods must be: as asked, or by their affinity to each other."""
@@ -393,16 +405,24 @@ class PodPlaces:
         return len(domains) != 1
 
     def _shape(
-        self, pod_set: PodSet, needs: PodNeeds, flavors: tuple[FlavorName, ...]
+        self,
+        pod_set: PodSet,
+        needs: PodNeeds,
+        flavors: tuple[FlavorName, ...],
+        possible: tuple[FlavorName, ...],
     ) -> PodShape:
-        """A pod with what its flavors add."""
+        """A pod with what its flavors add, and with the tolerations of those that it may get."""
         labels = dict(pod_set.node_selector)
         tolerations = list(pod_set.tolerations)
-        for name in flavors:
-            flavor = self._flavors[name].flavor
-            labels.update(flavor.node_labels)
+        for name in (*flavors, *possible):
+            entry = self._flavors.get(name)
+            if entry is None:
+                continue
+            labels.update(entry.flavor.node_labels if name in flavors else _NO_LABELS)
             tolerations += (
-                toleration for toleration in flavor.tolerations if toleration not in tolerations
+                toleration
+                for toleration in entry.flavor.tolerations
+                if toleration not in tolerations
             )
         return PodShape(needs, tuple(sorted(labels.items())), tuple(tolerations))
 
@@ -522,7 +542,8 @@ class PodPlaces:
         lacking = search.lacking(self.ledger, others_)
         if lacking:
             return tuple((want.pod_set, self._why(want)) for want in lacking)
-        return tuple((want.pod_set, self._why(want, is_joint=True)) for want in others_)
+        is_joint = len(others_) > 1 or any(want.shape.needs.jointly for want in others_)
+        return tuple((want.pod_set, self._why(want, is_joint=is_joint)) for want in others_)
 
     def _why(self, want: Want, *, is_joint: bool = False) -> NoPlace:
         """Return why pods cannot be on nodes, with the flavors that tell which nodes these are.
@@ -532,6 +553,8 @@ class PodPlaces:
         no_place, telling = self.ledger.why(want, is_joint=is_joint), self._telling(want.flavors)
         if telling != want.flavors:
             no_place = replace(no_place, telling=telling)
+        if want.possible:
+            no_place = replace(no_place, possible=want.possible)
         if all(self.grows(name) for name in telling):
             no_place = replace(no_place, largest=None, at_most=None)
         return no_place

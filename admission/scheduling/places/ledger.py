@@ -981,6 +981,7 @@ class NodeLedger:
             largest=largest,
             together=want.shape.needs.jointly if is_joint else want.shape.needs.together,
             at_most=rooms.at_most(want.count, self.labels),
+            taints=rooms.taints(),
         )
 
     def places(self, key: ChargeKey) -> tuple[Place, ...]:

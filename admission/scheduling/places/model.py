@@ -70,6 +70,8 @@ class Want:
         flavors: that they were given, sorted.
         request: in which domains of the topology of a flavor they must be; None where no flavor
             has a topology.
+        possible: other flavors that they may be given, too, sorted; the shape tolerates what any
+            of these does.
     """
 
     pod_set: PodSetName
@@ -77,6 +79,7 @@ class Want:
     count: int
     flavors: tuple[FlavorName, ...] = ()
     request: TopologyRequest | None = None
+    possible: tuple[FlavorName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)

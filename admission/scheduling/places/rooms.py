@@ -2,11 +2,15 @@
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from admission.base.causes import NodeFree
 from admission.base.selectors import Labels
 from admission.scheduling.places import predicate
 from admission.scheduling.places.model import HOSTNAME, Amounts, Node, PodShape
+
+_MOST_TAINTS: Final = 3
+"""So many taints are named."""
 
 
 class Rooms:
@@ -49,6 +53,7 @@ class Rooms:
         self._holes: list[tuple[int, str]] = []
         self._by_room: dict[int, list[str]] = {}
         self._lacking: tuple[str, int] | None = None
+        self._taints: tuple[str, ...] | None = None
 
     @property
     def takers(self) -> int:
@@ -67,7 +72,7 @@ class Rooms:
         before = self._judged.get(name)
         refused = before[1] if before is not None else None
         if before is None or before[0] is not node:
-            self._lacking = None
+            self._lacking = self._taints = None
             if before is not None:
                 self._count_refusal(refused, -1)
                 del self._judged[name]
@@ -142,6 +147,24 @@ class Rooms:
                     break
                 nodes = has_enough
         return self._lacking
+
+    def taints(self) -> tuple[str, ...]:
+        """Return the taints that keep such pods from nodes, the first few by their text."""
+        if not self.refused.get(predicate.NodeRefusal.TAINT):
+            return ()
+        if self._taints is None:
+            taints = (
+                predicate.repelling(node.taints, self.shape.tolerations)
+                for node, refused in self._judged.values()
+                if refused is predicate.NodeRefusal.TAINT
+            )
+            texts = {
+                f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+                for taint in taints
+                if taint is not None
+            }
+            self._taints = tuple(sorted(texts)[:_MOST_TAINTS])
+        return self._taints
 
     def hole(self) -> NodeFree | None:
         """Return the node with most of the resource free; None where no node takes such pods."""
