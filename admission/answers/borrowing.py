@@ -40,9 +40,9 @@ def of_local_queues(local_queues: Iterable[LocalQueue]) -> Iterator[LocalHolding
 
 
 def notes(uses: Iterable[LocalHolding], flavors: Container[str] | None = None) -> Iterator[str]:
-    """Yield how much of the GPUs in use is borrowed, a sentence for each ClusterQueue.
+    """Yield how much of the GPUs in use is borrowed, a sentence for each flavor of a ClusterQueue.
 
-    ``at least 10 of the 26 GPUs in use in queue speech are borrowed: work that holds
+    ``at least 10 of the 18 a100 in use in queue speech are borrowed: work that holds
     them may be stopped``
 
     Args:
@@ -57,20 +57,16 @@ def notes(uses: Iterable[LocalHolding], flavors: Container[str] | None = None) -
         key = use.cluster_queue, use.pair
         used[key] = used.get(key, 0) + use.used
         quotas[key] = use.nominal
-    in_use: dict[tuple[str, str], int] = {}
-    borrowed: dict[tuple[str, str], int] = {}
     for (queue, pair), amount in used.items():
-        if flavors is not None and pair.flavor not in flavors:
+        borrowed = max(0, amount - quotas[queue, pair])
+        if not borrowed or (flavors is not None and pair.flavor not in flavors):
             continue
-        total = queue, pair.resource
-        in_use[total] = in_use.get(total, 0) + amount
-        borrowed[total] = borrowed.get(total, 0) + max(0, amount - quotas[queue, pair])
-    for (queue, resource), amount in borrowed.items():
-        if amount:
-            shown = quantity.from_canonical(resource, amount)
-            total_shown = quantity.from_canonical(resource, in_use[queue, resource])
-            unit = "GPUs" if resource == names.GPU_RESOURCE else resource
-            yield (
-                f"at least {shown} of the {total_shown} {unit} in use in queue {queue} are "
-                "borrowed: work that holds them may be stopped"
-            )
+        shown, total_shown = (
+            quantity.from_canonical(pair.resource, value) for value in (borrowed, amount)
+        )
+        is_gpu = pair.resource == names.GPU_RESOURCE
+        unit = pair.flavor if is_gpu else f"{pair.resource} of flavor {pair.flavor}"
+        yield (
+            f"at least {shown} of the {total_shown} {unit} in use in queue {queue} are borrowed: "
+            "work that holds them may be stopped"
+        )

@@ -15,7 +15,7 @@ def use(used: int, nominal: int | None, flavor: str = "a100", resource: str = ""
 
 
 NOTE = (
-    "at least {} of the {} GPUs in use in queue speech are borrowed: work that holds them may be"
+    "at least {} of the {} a100 in use in queue speech are borrowed: work that holds them may be"
     " stopped"
 )
 
@@ -23,9 +23,9 @@ NOTE = (
 @pytest.mark.parametrize(
     ("uses", "borrowed", "in_use"),
     [
-        ([use(18, 8), use(8, 8, "h100")], 10, 26),
+        ([use(18, 8), use(8, 8, "h100")], 10, 18),
         ([use(6, 8), use(4, 8)], 2, 10),
-        ([use(9, 8), use(1, 8, "h100")], 1, 10),
+        ([use(9, 8), use(1, 8, "h100")], 1, 9),
     ],
     ids=["one flavor", "two LocalQueues", "what another flavor lacks is not set off"],
 )

@@ -708,7 +708,7 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
     notes = [line for line in lines if line.startswith("note: ")]
     borrowed, refused = notes
     assert borrowed == (
-        "note: at least 2 of the 4 GPUs in use in queue research are borrowed: work that holds "
+        "note: at least 2 of the 4 a100 in use in queue research are borrowed: work that holds "
         "them may be stopped"
     )
     assert refused == (
