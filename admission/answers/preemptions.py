@@ -68,7 +68,7 @@ class ToldPreemption:
         at: when it was told, RFC 3339.
         victim: what was preempted.
         preemptor: for whom.
-        cause: why it was chosen.
+        why: why it was chosen.
         gpus: what it asked for, by resource; None where that is not known.
         afterwards: what has become of it.
     """
@@ -76,9 +76,14 @@ class ToldPreemption:
     at: str
     victim: Party
     preemptor: Party
-    cause: PreemptionReason
+    why: Preempted
     gpus: Mapping[str, int] | None
     afterwards: Afterwards
+
+    @property
+    def cause(self) -> PreemptionReason:
+        """Return the reason of the condition Preempted."""
+        return self.why.cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +210,7 @@ class _KnownWorkloads:
                 self._preemptors.get(trace.why.uid),
                 trace.why.preemptor_path.rpartition("/")[2],
             ),
-            cause=trace.why.cause,
+            why=trace.why,
             gpus=None if view is None else _gpus(view),
             afterwards=_afterwards(view) if view is not None or is_whole else Afterwards.UNKNOWN,
         )
@@ -324,6 +329,7 @@ def document(preemptions: Preemptions, since: datetime) -> dict[str, Any]:
                 "gpus": None if each.gpus is None else quota_use.amounts_document(each.gpus),
                 "state": None if each.afterwards is Afterwards.UNKNOWN else str(each.afterwards),
                 "reason": str(each.cause),
+                "cut": None if each.why.cut is None else str(each.why.cut),
                 "preemptor": _party_document(each.preemptor),
             }
             for each in preemptions.preemptions

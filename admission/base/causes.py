@@ -7,6 +7,7 @@ of users in `admission.reasons.sentences`. Amounts are in canonical units.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import ClassVar, Final, NamedTuple
 
 from admission.base import names
@@ -953,6 +954,13 @@ class Misconfigured:
     problem: str
 
 
+class QuotaCut(StrEnum):
+    """Why quota that a queue has by its nominal quota counts as borrowed."""
+
+    SICK = "sick"
+    PROMISED = "promised"
+
+
 @dataclass(frozen=True, slots=True)
 class Preempted:
     """It has lost its quota to another workload.
@@ -963,6 +971,8 @@ class Preempted:
         job_uid: UID of the preemptor's owner; likewise.
         preemptor_path: path of the preemptor's ClusterQueue in the tree of Cohorts; likewise.
         preemptee_path: path of its own ClusterQueue; likewise.
+        cut: why its ClusterQueue lost quota though it used no more than its nominal quota, which
+            is held to the GPUs that exist; None where it used more.
     """
 
     reason: ClassVar[EvictionReason] = EvictionReason.PREEMPTED
@@ -971,6 +981,7 @@ class Preempted:
     job_uid: str = ""
     preemptor_path: str = ""
     preemptee_path: str = ""
+    cut: QuotaCut | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -424,7 +424,7 @@ def _preempted_row(preemption: ToldPreemption) -> list[str]:
         _party(preemptor),
         _user(preemptor),
         preemptor.cluster_queue or tables.UNKNOWN,
-        sentences.PREEMPTED_BY[preemption.cause],
+        sentences.preempted_by(preemption.why),
         str(preemption.afterwards),
     ]
 

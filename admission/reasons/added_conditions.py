@@ -351,6 +351,7 @@ def shortage(
     sick: str,
     outside: str,
     other_holders: str,
+    elsewhere: str = "",
     overlaps: Sequence[str] = (),
 ) -> str:
     """Return how many GPUs a quota promises and how many exist; amounts are for people.
@@ -366,10 +367,13 @@ def shortage(
         kept: amount that admitted pods hold where nothing new starts; empty for none.
         sick: amount that is not healthy and that no admitted pod holds, likewise.
         outside: healthy amount that pods without a queue hold, likewise.
-        other_holders: amount that is promised to queues before this one, likewise.
+        other_holders: amount that is promised to others, likewise.
+        elsewhere: what of the rest others are promised before, also when all GPUs are well,
+            likewise.
         overlaps: other flavors that select nodes of this one.
     """
-    before = f"promised to queues{' and flavors' if overlaps else ''} before this one"
+    others_ = f"other queues{' and flavors' if overlaps else ''}"
+    before = f", {elsewhere} promised to {others_} first" if elsewhere else ""
     parts = [
         f"{value} {state}"
         for value, state in (
@@ -377,12 +381,12 @@ def shortage(
             (kept, _KEPT),
             (sick, "sick and held by nobody" if kept else "sick"),
             (outside, "held by pods without a queue"),
-            (other_holders, before),
+            (other_holders, f"promised to {others_}"),
         )
         if value
     ]
     return (
-        f"{resource} in flavor {flavor}: quota promises {promised}, {exist} exist "
+        f"{resource} in flavor {flavor}: quota promises {promised}, {exist} exist{before} "
         f"({', '.join(parts)}){_same_nodes(overlaps)}"
     )
 

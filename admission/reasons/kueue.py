@@ -249,7 +249,21 @@ def _preempted(reason: causes.Preempted) -> str:
         f"Preempted to accommodate a workload (UID: {reason.uid or 'UNKNOWN'}, "
         f"JobUID: {reason.job_uid or 'UNKNOWN'}) due to {PREEMPTED_FOR[reason.cause]}; "
         f"preemptor path: {reason.preemptor_path}; preemptee path: {reason.preemptee_path}"
+        f"{CUT_FOR[reason.cut] if reason.cut else ''}"
     )
+
+
+CUT_FOR: Final[Mapping[causes.QuotaCut, str]] = MappingProxyType(
+    {
+        causes.QuotaCut.SICK: (
+            "; its queue borrowed nothing: GPUs of its quota are sick or missing"
+        ),
+        causes.QuotaCut.PROMISED: (
+            "; its queue borrowed nothing: GPUs of its quota are promised to other queues first"
+        ),
+    }
+)
+"""What is told beside Kueue's message where the capacity guard cut the quota of the queue."""
 
 
 def deactivated_due_to(target: Text) -> Text:

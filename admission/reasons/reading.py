@@ -90,6 +90,9 @@ def ending(message: str) -> causes.EndingPods | None:
 _PREEMPTION_OF: Final[Mapping[str, PreemptionReason]] = MappingProxyType(
     {words: cause for cause, words in kueue.PREEMPTED_FOR.items()}
 )
+_CUT_OF: Final[Mapping[str, causes.QuotaCut]] = MappingProxyType(
+    {words: cut for cut, words in kueue.CUT_FOR.items()}
+)
 
 
 def _preempted(match: re.Match[str]) -> Why:
@@ -102,6 +105,7 @@ def _preempted(match: re.Match[str]) -> Why:
         job_uid=match["job_uid"].removeprefix("UNKNOWN"),
         preemptor_path=match["preemptor"],
         preemptee_path=match["preemptee"],
+        cut=_CUT_OF.get(match["cut"] or ""),
     )
 
 
@@ -128,7 +132,7 @@ def _pending_preemption(match: re.Match[str]) -> Why:
 _PREEMPTED: Final = (
     r"Preempted to accommodate a workload \(UID: (?P<uid>[^,]*), JobUID: (?P<job_uid>[^)]*)\)"
     r" due to (?P<cause>[^;]+); preemptor path: (?P<preemptor>[^;]*);"
-    r" preemptee path: (?P<preemptee>.*)"
+    r" preemptee path: (?P<preemptee>[^;]*)(?P<cut>; .*)?"
 )
 _WHOLE_PREEMPTED: Final = re.compile(_PREEMPTED, re.DOTALL)
 _WHOLE: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Why]], ...]] = tuple(
@@ -547,7 +551,11 @@ def says_lost_node(message: str) -> bool:
 
 # -------------------------------------------------------------------------------- ClusterQueues
 
-_SHORT: Final = re.compile(r"(\S+) in flavor (\S+): quota promises \S+, (\S+) exist \(([^()]*)\)")
+_SHORT: Final = re.compile(
+    r"(\S+) in flavor (\S+): quota promises \S+, (\S+) exist"
+    r"(?:, (\S+) promised to other queues(?: and flavors)? first)? \(([^()]*)\)"
+)
+# An earlier version says no more than what all queues before it are promised.
 _PROMISED_BEFORE: Final = re.compile(r"(\S+) promised to queues(?: and flavors)? before this one")
 
 
@@ -556,7 +564,7 @@ class ExistingQuota(NamedTuple):
 
     Attributes:
         share: what exists of it.
-        elsewhere: what exists of the flavor and is promised to others before.
+        elsewhere: what of the rest others are promised before, also when all GPUs are well.
     """
 
     share: int
@@ -570,10 +578,11 @@ def existing_quota(message: str) -> dict[FlavorResource, ExistingQuota]:
         message: of CapacitySufficient=False.
     """
     existing = {}
-    for resource, flavor, exist, parts in _SHORT.findall(message):
+    for resource, flavor, exist, first, parts in _SHORT.findall(message):
         before = _PROMISED_BEFORE.search(parts)
+        elsewhere = first or ("" if before is None else before[1])
         existing[FlavorResource(FlavorName(flavor), ResourceName(resource))] = ExistingQuota(
-            _amount(resource, exist), 0 if before is None else _amount(resource, before[1])
+            _amount(resource, exist), _amount(resource, elsewhere) if elsewhere else 0
         )
     return existing
 

@@ -218,7 +218,9 @@ def waits_for_quota(
     is_held_by_others = bool(unnamed) or any(queue != cluster_queue for queue, _ in holders)
     where = " in its Cohort" if of_resource[0].hold_more and is_held_by_others else ""
     held_by = f"held{where} by {users}" if users else ""
-    return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, *limits, held_by))
+    short = next((lack for lack in of_resource if lack.withheld), None)
+    sick = "" if short is None else _withheld(short)
+    return Text(Code.WAITING_FOR_QUOTA, sentence(head, sick, at, *limits, held_by))
 
 
 def holders_listed(
@@ -998,8 +1000,21 @@ def preempted(reason: causes.Preempted) -> Text:
     """Return that a Workload has lost its quota to another one."""
     queue = reason.preemptor_path.rpartition("/")[2]
     taker = f"a workload of queue {name(queue)}" if queue else "another workload"
-    cause = kueue.PREEMPTED_FOR[reason.cause]
+    cause = _QUOTA_CUT[reason.cut] if reason.cut else kueue.PREEMPTED_FOR[reason.cause]
     return Text(Code.EVICTED, sentence(f"Lost its quota to {taker}", f"why: {cause}"))
+
+
+_QUOTA_CUT: Final[Mapping[causes.QuotaCut, str]] = MappingProxyType(
+    {
+        causes.QuotaCut.SICK: "GPUs of its quota are sick or missing",
+        causes.QuotaCut.PROMISED: "GPUs of its quota are promised to other queues first",
+    }
+)
+
+
+def preempted_by(reason: causes.Preempted) -> str:
+    """Return why a Workload was preempted, in few words."""
+    return _QUOTA_CUT[reason.cut] if reason.cut else PREEMPTED_BY[reason.cause]
 
 
 PREEMPTED_BY: Final[Mapping[PreemptionReason, str]] = MappingProxyType(

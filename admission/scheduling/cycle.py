@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
+from admission.base import amount
 from admission.base.causes import (
     Deferred,
     NoFlavor,
@@ -16,10 +17,11 @@ from admission.base.causes import (
     PodsComing,
     PodsOfOthersNotReady,
     Preempted,
+    QuotaCut,
     SetAside,
     Why,
 )
-from admission.base.conditions import WaitReason
+from admission.base.conditions import PreemptionReason, WaitReason
 from admission.base.names import ChargeKey, FlavorResource, WorkloadKey
 from admission.scheduling import explain, nomination, ordering, quota
 from admission.scheduling.assignment import BY_NODES, OF_CAPS, LastAssignment
@@ -371,6 +373,22 @@ def _checks(queue: QueueNode, usage: Mapping[FlavorResource, int]) -> tuple[str,
     )
 
 
+def _cut(queue: QueueNode, target: Target) -> QuotaCut | None:
+    """Return why a victim counts as borrowing though its queue uses no more than is promised."""
+    if target.reason == PreemptionReason.IN_CLUSTER_QUEUE:
+        return None
+    beyond = [
+        fr for fr in target.workload.usage if queue.usage.get(fr, 0) > quota.nominal(queue, fr)
+    ]
+    if not beyond or any(
+        queue.usage[fr] > amount.add(quota.nominal(queue, fr), quota.withheld(queue, fr))
+        for fr in beyond
+    ):
+        return None
+    is_sick = any(quota.withheld(queue, fr) > quota.elsewhere(queue, fr).amount for fr in beyond)
+    return QuotaCut.SICK if is_sick else QuotaCut.PROMISED
+
+
 def evictions(
     snapshot: Snapshot, preemptor: Workload, queue: QueueNode, victims: Iterable[Target]
 ) -> tuple[Evict, ...]:
@@ -392,6 +410,7 @@ def evictions(
                 job_uid=preemptor.job_uid,
                 preemptor_path=queue.path(),
                 preemptee_path=snapshot.queue(target.workload.cluster_queue).path(),
+                cut=_cut(snapshot.queue(target.workload.cluster_queue), target),
             ),
             cluster_queue=target.workload.cluster_queue,
             preemptor_cluster_queue=queue.name,

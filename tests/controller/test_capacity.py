@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
+from admission.answers import why
 from admission.base import conditions, names, patches
+from admission.base.names import FlavorName, FlavorResource, ResourceName
 from admission.controller import core
 from admission.kube import resources
 from admission.kube.reflector import Upserted
@@ -156,7 +158,10 @@ def test_queues_are_promised_capacity_by_name():
     )
     assert condition(made, "alpha")[0] == "True"
     assert condition(made, "beta")[0] == "False"
-    assert "8 promised to queues before this one" in condition(made, "beta")[1]
+    assert (
+        "2 exist, 6 promised to other queues first (10 healthy, 8 promised to other queues)"
+        in (condition(made, "beta")[1])
+    )
 
 
 def test_quota_of_teams_is_served_before_that_of_their_cohort():
@@ -191,8 +196,9 @@ def test_nodes_that_two_flavors_select_are_counted_once_and_the_queue_says_so():
     status, message = condition(made)
     assert status == "False"
     assert (
-        "nvidia.com/gpu in flavor all: quota promises 4, 0 exist (4 healthy, 4 promised to queues"
-        " and flavors before this one); flavor a100 selects the same nodes" in message
+        "nvidia.com/gpu in flavor all: quota promises 4, 0 exist, 4 promised to other queues and "
+        "flavors first (4 healthy, 4 promised to other queues and flavors); flavor a100 selects "
+        "the same nodes" in message
     )
     made.store.create(resources.NODES, node("n1", gpu=4))
     made.settle()
@@ -309,6 +315,105 @@ def test_what_is_promised_to_another_queue_first_is_neither_sick_nor_missing():
     made.store.delete(resources.CLUSTER_QUEUES, "big")
     made.settle()
     assert not made.is_gated("a")
+
+
+def three_teams(*quotas: int) -> World:
+    """Guarded queues of one Cohort beside 16 GPUs of which two become sick."""
+    teams = ("maps", "speech", "vision")
+    made = make_world(
+        node("n0", gpu=8),
+        node("n1", gpu=8),
+        *(
+            guarded(make_cluster_queue(team, quota=quota, cohortName="all"))
+            for team, quota in zip(teams, quotas, strict=True)
+        ),
+        *(make_local_queue(f"team-{team}", team) for team in teams),
+    )
+    allocatable(made, "n1", 6)
+    return made
+
+
+def granted(made: World) -> dict[str, int]:
+    """The nominal quota that counts, by queue."""
+    pair = FlavorResource(FlavorName("a100"), ResourceName(GPU))
+    queues = made.state.forest.queues
+    return {str(name): queue.quotas[pair].nominal for name, queue in sorted(queues.items())}
+
+
+def test_what_is_sick_is_taken_from_all_queues_in_proportion_to_their_quota() -> None:
+    made = three_teams(6, 6, 4)
+    assert granted(made) == {"maps": 6, "speech": 5, "vision": 3}
+    assert (
+        "quota promises 4, 3 exist (14 healthy, 2 sick, 11 promised to other queues)"
+        in (condition(made, "vision")[1])
+    )
+    allocatable(made, "n1", 8)
+    assert granted(made) == {"maps": 6, "speech": 6, "vision": 4}
+
+
+def test_what_is_promised_beyond_all_gpus_is_taken_first_from_the_last_by_name() -> None:
+    assert granted(three_teams(8, 8, 4)) == {"maps": 7, "speech": 7, "vision": 0}
+
+
+@pytest.mark.parametrize(
+    ("quotas", "reason", "said"),
+    [
+        ((6, 6, 4), "CapacityMissing", "1 more promised, but sick or missing"),
+        ((8, 8, 4), "CapacityPromised", "they are promised to maps, speech first"),
+        (
+            (6, 6, 6), "CapacityMissing",
+            "3 more promised: 2 of them to maps, speech first, the rest is sick or missing",
+        ),
+    ],
+    ids=["nothing is promised twice", "all of it is", "a part of it is"],
+)  # fmt: skip
+def test_only_what_is_promised_beyond_all_gpus_is_promised_to_others_first(
+    quotas: tuple[int, int, int], reason: str, said: str
+) -> None:
+    made = three_teams(*quotas)
+    for team, exists in granted(made).items():
+        if team != "vision":
+            add(made, *(f"{team}-{n}" for n in range(exists)), queue=f"team-{team}")
+    made.add_pod("last", gpus=4, queue="team-vision")
+    made.settle()
+    made.pass_time(3)
+    told = made.condition("last")
+    assert told is not None
+    assert said in told.message
+    assert told.reason == reason
+    answer = why.explain(made.store, "ml", "last")
+    assert answer.reason == reason
+    assert said in answer.message
+
+
+@pytest.mark.parametrize(
+    ("first", "cause"),
+    [(8, "borrowed nothing: GPUs of its quota are sick or missing"), (10, "")],
+    ids=["within its nominal quota", "it borrowed"],
+)
+def test_who_is_stopped_is_told_that_its_quota_was_held_to_gpus_that_are_well(
+    first: int, cause: str
+) -> None:
+    teams = {"maps": first, "speech": 16 - first}
+    reclaiming: dict[str, Any] = {"preemption": {"reclaimWithinCohort": "Any"}}
+    made = make_world(
+        node("n0", gpu=8), node("n1", gpu=8),
+        *(
+            guarded(make_cluster_queue(team, quota=8, cohortName="all", **reclaiming))
+            for team in teams
+        ),
+        *(make_local_queue(f"team-{team}", team) for team in teams),
+        placement="Tell",
+    )  # fmt: skip
+    add(made, *(f"maps-{n}" for n in range(first)), queue="team-maps")
+    add(made, "speech-0", queue="team-speech", gpus=4)
+    allocatable(made, "n1", 4)
+    add(made, "speech-1", queue="team-speech", gpus=2)
+    made.pass_time(3)
+    told = [note for _, reason, note in made.events.recorded if "reclamation" in note]
+    assert told
+    assert all(("borrowed nothing" in message) == bool(cause) for message in told)
+    assert all(cause in message for message in told)
 
 
 def test_all_devices_gone_at_once_is_believed_after_the_grace_only():
@@ -640,8 +745,11 @@ def test_what_runs_on_a_tainted_node_keeps_its_gpus() -> None:
     assert "quota promises 8, 0 exist" in condition(made)[1]
 
 
-EXIST = re.compile(r"in flavor (\S+): quota promises \d+, (\d+) exist \((.+?)\)")
-LESS = ("held by pods without a queue", "promised to queues")
+EXIST = re.compile(
+    r"in flavor (\S+): quota promises \d+, (\d+) exist"
+    r"(?:, \S+ promised to [a-z ]+ first)? \((.+?)\)"
+)
+LESS = ("held by pods without a queue", "promised to other queues")
 
 
 def sum_of_parts(text: str) -> int:

@@ -100,6 +100,14 @@ def never(lack: Lack, asks: str) -> Lack:
             "Waits: needs 8 a100, 3 free of 16; 8 more promised, but sick or missing.",
         ),
         (
+            sentences.waits_for_quota([A100._replace(withheld="2")], "research"),
+            Code.WAITING_FOR_QUOTA,
+            (
+                "Waits: needs 8 a100, 3 free of 16; 2 more promised, but sick or missing; "
+                "held by team-b (6), team-a (2)."
+            ),
+        ),
+        (
             sentences.waits_for_quota(
                 [
                     A100._replace(
@@ -293,6 +301,9 @@ def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
          "Waits until 1 workload that it preempts has stopped."),
         (PREEMPTED, Code.EVICTED,
          "Lost its quota to a workload of queue serving; why: reclamation within the cohort."),
+        (replace(PREEMPTED, cut=causes.QuotaCut.SICK), Code.EVICTED,
+         "Lost its quota to a workload of queue serving; why: GPUs of its quota are sick or "
+         "missing."),
         (no_flavor(WaitReason.WAITING_FOR_QUOTA, IN_USE),
          Code.WAITING_FOR_QUOTA, "Waits: needs 5 more a100."),
         (no_flavor(WaitReason.WAITING_FOR_QUOTA, IN_USE, causes.QuotaInUse(GPU, "h100", 6)),

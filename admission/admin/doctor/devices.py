@@ -151,7 +151,7 @@ def _taking(picture: Picture, pairs: Sequence[FlavorResource]) -> str:
     if not parts:
         return ""
     return (
-        f" (by the order of names this takes nominal quota of {resource} from "
+        f" (this takes nominal quota of {resource} from "
         f"{', '.join(parts)}: also of what they use within it)"
     )
 

@@ -1,7 +1,7 @@
 """Whose nominal quota the capacity guard would take, were it set on all that promise a resource.
 
-It hands out what exists as `admission.controller.devices.capacity_guard` does, by the order of
-names; tests/admin/doctor/test_guarding.py compares both.
+It hands out what exists as `admission.controller.devices.capacity_guard` does;
+tests/admin/doctor/test_guarding.py compares both.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -12,11 +12,13 @@ from admission.admin.doctor.picture import Picture, is_admitted
 from admission.answers.queue_problems import Holder, top_of
 from admission.base import amount, names
 from admission.base.errors import InvalidValueError
-from admission.gpu import costs, resources
+from admission.gpu import capacity, costs, resources
 from admission.objects import pods as pod_objects
 from admission.objects import values
 from admission.objects.cluster_queue import surge_quota
 from admission.objects.cohort import Cohort
+from admission.scheduling import handing_out
+from admission.scheduling.handing_out import Promise, Stock
 
 _Group = tuple[str, ...]
 """Flavors that select the same nodes, sorted."""
@@ -53,40 +55,44 @@ def taken(picture: Picture, resource: str, flavors: Iterable[str]) -> tuple[With
         for flavor in picture.flavors
         if any(_nominal(holder, resource, {flavor}) for holder in every)
     )
-    left = _left(picture, resource, promised)
-    groups = sorted(left, key=lambda group: (len(group), group))
-    lost = []
-    for holder in _in_turn(picture, resource, chosen, promised):
-        for flavor, nominal in _nominal(holder, resource, promised).items():
-            share = 0
-            for group in groups:
-                if flavor in group:
-                    part = min(nominal - share, left[group])
-                    share += part
-                    left[group] -= part
-            if flavor in chosen and share < nominal != amount.UNLIMITED:
-                name = holder.metadata.name
-                shown_name = f"Cohort {name}" if isinstance(holder, Cohort) else name
-                lost.append(WithheldQuota(shown_name, flavor, nominal - share, nominal))
-    return tuple(lost)
+    promises = [
+        Promise(_shown_name(holder), flavor, nominal, rank)
+        for rank, holder in _in_turn(picture, resource, chosen, promised)
+        for flavor, nominal in _nominal(holder, resource, promised).items()
+    ]
+    shares = handing_out.shared_out(promises, _stock(picture, resource, promised))
+    return tuple(
+        WithheldQuota(promise.owner, promise.flavor, promise.value - share.value, promise.value)
+        for promise, share in zip(promises, shares, strict=True)
+        if promise.flavor in chosen and share.value < promise.value != amount.UNLIMITED
+    )
 
 
-def _left(picture: Picture, resource: str, flavors: Sequence[str]) -> dict[_Group, int]:
-    """Return what exists on nodes and is not held outside of queues, by who selects them."""
+def _shown_name(holder: Holder) -> str:
+    name = holder.metadata.name
+    return f"Cohort {name}" if isinstance(holder, Cohort) else name
+
+
+def _stock(picture: Picture, resource: str, flavors: Sequence[str]) -> dict[_Group, Stock]:
+    """Return what nodes have, by who selects them."""
     selecting: dict[str, list[str]] = {}
     exists: dict[str, int] = {}
+    sick: dict[str, int] = {}
     for name in flavors:
         flavor = picture.flavors[name]
         for facts, part in picture.nodes_of(flavor):
             if picture.repelling(flavor, facts.name) is None:
                 selecting.setdefault(facts.name, []).append(name)
                 exists[facts.name] = {**part.units, **costs.virtual(part.worth)}.get(resource, 0)
+                worth = capacity.worth_of(facts, part.sick, picture.catalogue)
+                sick[facts.name] = {**part.sick, **costs.virtual(worth)}.get(resource, 0)
     outside = _outside(picture, resource) if resources.is_device(resource) else _NOTHING
-    left: dict[_Group, int] = {}
+    stock: dict[_Group, Stock] = {}
     for node, group in selecting.items():
+        usable, whole = stock.get(tuple(group), Stock(0, 0))
         has = max(0, exists[node] - outside.get(node, 0))
-        left[tuple(group)] = left.get(tuple(group), 0) + has
-    return left
+        stock[tuple(group)] = Stock(usable + has, whole + exists[node] + sick[node])
+    return stock
 
 
 _NOTHING: Final[Mapping[str, int]] = {}
@@ -107,8 +113,10 @@ def _outside(picture: Picture, resource: str) -> Mapping[str, int]:
 
 def _in_turn(
     picture: Picture, resource: str, chosen: AbstractSet[str], flavors: Sequence[str]
-) -> list[Holder]:
+) -> list[tuple[int, Holder]]:
     """Return what has nominal quota in the order in which the guard hands out what exists.
+
+    Each has its rank: from the highest one is taken first what is sick.
 
     Set on a ClusterQueue, it is in force in all of its Cohort tree. Trees without it come first,
     and Cohorts after ClusterQueues.
@@ -134,12 +142,12 @@ def _in_turn(
         or _nominal(queue, resource, chosen)
     }
     holders: list[Holder] = [*picture.cluster_queues, *picture.cohorts]
-    return sorted(
-        (holder for holder in holders if _nominal(holder, resource, flavors)),
-        key=lambda holder: (
-            tree(holder) in guarded, isinstance(holder, Cohort), holder.metadata.name,
-        ),
-    )  # fmt: skip
+    ranked = (
+        (2 * (tree(holder) in guarded) + isinstance(holder, Cohort), holder)
+        for holder in holders
+        if _nominal(holder, resource, flavors)
+    )
+    return sorted(ranked, key=lambda entry: (entry[0], entry[1].metadata.name))
 
 
 def _nominal(holder: Holder, resource: str, flavors: Container[str]) -> dict[str, int]:

@@ -5,9 +5,10 @@ does not grow with the cluster. Resources are the device names that nodes offer,
 and slices, in which all devices of a node are worth something.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.base import names
 from admission.gpu import capacity, costs, health, resources
@@ -88,6 +89,26 @@ class _Node:
     def of(self, flavor: str) -> GpuCapacity:
         """Return what it has for a flavor."""
         return self.withheld if flavor in self.repelled else self.capacity
+
+
+class NodesStock(NamedTuple):
+    """What nodes have, by resource.
+
+    Attributes:
+        usable: what exists, less what is sick or held outside of queues.
+        whole: that with what is sick or held outside of queues.
+    """
+
+    usable: Amounts
+    whole: Amounts
+
+    @classmethod
+    def from_capacity(cls, capacity: GpuCapacity) -> "NodesStock":
+        """Return what is there of a capacity."""
+        whole = Counter(capacity.healthy)
+        whole.update(capacity.kept)
+        whole.update(capacity.idle_sick)
+        return cls(dict(capacity.real), {name: n for name, n in whole.items() if n})
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,17 +414,18 @@ class CapacityByFlavor:
         sums = self._sums.get(flavor)
         return _EMPTY if sums is None else sums.capacity()
 
-    def real_by_nodes(self) -> dict[tuple[str, ...], Amounts]:
-        """Return the GPUs that exist, each once, by the flavors that select its node, sorted."""
+    def by_nodes(self) -> dict[tuple[str, ...], NodesStock]:
+        """Return the GPUs of nodes, each once, by the flavors that select its node, sorted."""
         if self._shared is None:
             self._shared = {}
             for node in self._nodes.values():
                 self._add_shared(node, 1)
-        return {
-            flavors: dict(real.parts["real"])
-            for flavors, real in sorted(self._shared.items())
-            if flavors and real.parts["real"]
+        stocks = {
+            flavors: NodesStock.from_capacity(total.capacity())
+            for flavors, total in sorted(self._shared.items())
+            if flavors
         }
+        return {flavors: stock for flavors, stock in stocks.items() if stock.whole}
 
     def fragmentation(self, flavor: str) -> dict[str, Fragmentation]:
         """Return the free devices of every node of a flavor, by resource."""

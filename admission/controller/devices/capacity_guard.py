@@ -1,10 +1,11 @@
 """The capacity guard: quota without GPUs behind it, and quota capped to the GPUs that exist.
 
-Capacity is handed out to ClusterQueues and Cohorts as they promise it: first to trees without
-guard, whose promises are kept whatever happens, then to guarded ones; each time to ClusterQueues
-by name, and then to Cohorts. What a queue gets is its share; a nominal quota above it promises
-more than exists. In a guarded tree the nominal quota counts only as far as the share goes, see
-docs/adr/0030.
+What nodes have when all GPUs are well is handed out to ClusterQueues and Cohorts as they promise
+it: first to trees without guard, whose promises are kept whatever happens, then to guarded ones;
+each time to ClusterQueues by name, and then to Cohorts. What is sick is taken from them in the
+reverse order of these kinds, and within a kind in proportion (`handing_out`). What a queue gets is
+its share; a nominal quota above it promises more than exists. In a guarded tree the nominal quota
+counts only as far as the share goes, see docs/adr/0030.
 """
 
 import itertools
@@ -18,11 +19,18 @@ from admission.base import amount, names, quantity
 from admission.base.causes import NOT_ELSEWHERE, Elsewhere
 from admission.base.names import ClusterQueueName, CohortName, FlavorResource
 from admission.base.tables import Table
-from admission.controller.devices.capacity import Amounts, CapacityByFlavor, GpuCapacity, is_gpu
+from admission.controller.devices.capacity import (
+    Amounts,
+    CapacityByFlavor,
+    GpuCapacity,
+    NodesStock,
+    is_gpu,
+)
 from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
 from admission.reasons import added_conditions
-from admission.scheduling import capping, hierarchy, model
+from admission.scheduling import capping, handing_out, hierarchy, model
+from admission.scheduling.handing_out import Promise, Share, Stock
 from admission.scheduling.hierarchy import QueueNode, QuotaNode
 from admission.scheduling.state import SchedulerState
 
@@ -42,6 +50,7 @@ _Owner = TypeVar("_Owner", model.ClusterQueue, model.Cohort)
 _NO_GPUS: Final[tuple[dict[str, int], ...]] = ({}, {}, {}, {}, {})
 _NO_SURGE: Final[Mapping[FlavorResource, int]] = {}
 _NO_TREE: Final = -1
+_NO_NODES: Final = NodesStock({}, {})
 _QUEUE: Final = "ClusterQueue"
 _COHORT: Final = "Cohort"
 
@@ -56,6 +65,7 @@ class GpuShortage:
         share: what exists of it, after all that comes before.
         real: what exists for all queues together.
         capacity: of the flavor.
+        elsewhere: what of the rest others are promised before, also when all GPUs are well.
         overlaps: other flavors that select nodes of the flavor, sorted.
     """
 
@@ -64,6 +74,7 @@ class GpuShortage:
     share: int
     real: int
     capacity: GpuCapacity
+    elsewhere: int = 0
     overlaps: tuple[str, ...] = ()
 
     @property
@@ -75,7 +86,7 @@ class GpuShortage:
             for amounts in (self.capacity.healthy, self.capacity.kept, self.capacity.idle_sick)
         )
         outside = healthy + kept - self.real  # of what is healthy, so that the sum is right
-        elsewhere_ = self.real - self.share
+        of_others = self.real - self.share
         return added_conditions.shortage(
             resource,
             flavor,
@@ -85,7 +96,8 @@ class GpuShortage:
             kept=_text(resource, kept) if kept else "",
             sick=_text(resource, sick) if sick else "",
             outside=_text(resource, outside) if outside else "",
-            other_holders=_text(resource, elsewhere_) if elsewhere_ else "",
+            other_holders=_text(resource, of_others) if of_others else "",
+            elsewhere=_text(resource, self.elsewhere) if self.elsewhere else "",
             overlaps=self.overlaps,
         )
 
@@ -121,10 +133,10 @@ class CapacityGuard:
         self._shares: dict[_Key, dict[FlavorResource, int]] = {}
         self._elsewhere: dict[_Key, dict[FlavorResource, Elsewhere]] = {}
         """What of a promise exists and was handed out before."""
-        self._real_by_nodes: Mapping[tuple[str, ...], Amounts] = {}
-        """GPUs that exist by all flavors that select their nodes."""
+        self._stock_by_nodes: Mapping[tuple[str, ...], NodesStock] = {}
+        """GPUs by all flavors that select their nodes."""
         self._promised_flavors: frozenset[str] = frozenset()
-        self._by_nodes: dict[tuple[str, ...], Amounts] = {}
+        self._by_nodes: dict[tuple[str, ...], NodesStock] = {}
         """The same by those of these flavors for which GPUs are promised."""
         self._overlaps: dict[str, tuple[str, ...]] = {}
         """Flavors that select nodes of a flavor, too, sorted."""
@@ -266,10 +278,15 @@ class CapacityGuard:
                         share=share,
                         real=real,
                         capacity=capacity,
+                        elsewhere=self._elsewhere_of(key, pair, promises[pair] - share),
                         overlaps=self._overlaps.get(pair.flavor, ()),
                     )
                 )
         return tuple(shortages_found)
+
+    def _elsewhere_of(self, key: _Key, pair: FlavorResource, missing: int) -> int:
+        """Return how much of what is missing of a promise others are promised before."""
+        return min(missing, self._elsewhere.get(key, {}).get(pair, NOT_ELSEWHERE).amount)
 
     def promised(self, queue: str) -> tuple[FlavorResource, ...]:
         """Return the GPUs for which a ClusterQueue has quota, sorted."""
@@ -328,12 +345,12 @@ class CapacityGuard:
             frozenset(self._promises.of_flavor.groups()),
         )
         if changed:
-            self._real_by_nodes = self._capacities.real_by_nodes()
+            self._stock_by_nodes = self._capacities.by_nodes()
         if changed or promised != self._promised_flavors:
             self._promised_flavors = promised
             before, self._by_nodes = (
                 self._by_nodes,
-                _by_promised_flavors(self._real_by_nodes, promised),
+                _by_promised_flavors(self._stock_by_nodes, promised),
             )
             nodes = before.keys() | self._by_nodes.keys()
             for flavors in nodes:
@@ -437,30 +454,40 @@ class CapacityGuard:
 
     def _share_out(self) -> None:
         """Hand out what exists; nodes that several flavors select are handed out once."""
-        left = {flavors: dict(amounts) for flavors, amounts in self._by_nodes.items()}
-        nodes_of: dict[str, list[tuple[str, ...]]] = {}
-        for flavors in sorted(left, key=lambda flavors: (len(flavors), flavors)):
-            for flavor in flavors:  # first those that fewest other flavors select
-                nodes_of.setdefault(flavor, []).append(flavors)
-        self._shares, self._overlaps = {}, _overlaps(left)
-        self._elsewhere = {}
-        shared_out: dict[tuple[tuple[str, ...], str], dict[str, int]] = {}
+        self._shares = {key: {} for key in self._promises}
+        self._elsewhere = {key: {} for key in self._promises}
+        self._overlaps = _overlaps(self._by_nodes)
+        promised: dict[str, list[tuple[_Key, FlavorResource]]] = {}
         for key in sorted(self._promises, key=self._turn):
-            shares = self._shares[key] = {}
-            elsewhere = self._elsewhere[key] = {}
-            for pair, promised in self._promises[key].items():
-                shares[pair] = 0
-                for flavors in nodes_of.get(pair.flavor, ()):
-                    real = left[flavors].get(pair.resource, 0)
-                    taken = min(promised - shares[pair], real)
-                    shares[pair] += taken
-                    left[flavors][pair.resource] = real - taken
-                    before = shared_out.setdefault((flavors, pair.resource), {})
-                    if shares[pair] < promised:
-                        elsewhere[pair] = _added(elsewhere.get(pair, NOT_ELSEWHERE), before)
-                    if taken:
-                        before[key.name] = before.get(key.name, 0) + taken
+            for pair in self._promises[key]:
+                promised.setdefault(pair.resource, []).append((key, pair))
+        for resource, listed in promised.items():
+            nodes = {
+                flavors: Stock(stock.usable.get(resource, 0), stock.whole.get(resource, 0))
+                for flavors, stock in self._by_nodes.items()
+            }
+            for (key, pair), share in zip(listed, self._shared_out(listed, nodes), strict=True):
+                self._shares[key][pair] = share.value
+                if share.elsewhere != NOT_ELSEWHERE:
+                    self._elsewhere[key][pair] = share.elsewhere
         self._short = {pair for pair in self._totals if self._is_short(pair)}
+
+    def _shared_out(
+        self,
+        listed: Iterable[tuple[_Key, FlavorResource]],
+        nodes: Mapping[tuple[str, ...], Stock],
+    ) -> list[Share]:
+        """Return what exists of promises of one resource, which are in their turn."""
+        return handing_out.shared_out(
+            [
+                Promise(
+                    key.name, pair.flavor, self._promises[key][pair],
+                    2 * (key in self._capped) + (key.kind == _COHORT),
+                )
+                for key, pair in listed
+            ],
+            nodes,
+        )  # fmt: skip
 
     def _turn(self, key: _Key) -> tuple[bool, _Key]:
         """Return the sort key of those to whom capacity is handed out.
@@ -473,8 +500,12 @@ class CapacityGuard:
         """Return whether somebody may get less than is promised, or from which nodes matters."""
         if pair.flavor in self._overlaps:
             return True
-        real = self._by_nodes.get((pair.flavor,), {}).get(pair.resource, 0)
-        return self._totals[pair] > real
+        return self._totals[pair] > self._stock(pair).usable
+
+    def _stock(self, pair: FlavorResource) -> Stock:
+        """Return what nodes have of a resource that only one flavor selects."""
+        stock = self._by_nodes.get((pair.flavor,), _NO_NODES)
+        return Stock(stock.usable.get(pair.resource, 0), stock.whole.get(pair.resource, 0))
 
     def _share_to(
         self, dirty: set[_Key], flipped: set[_Key], touched: AbstractSet[FlavorResource]
@@ -519,24 +550,16 @@ class CapacityGuard:
             for key in self._promises.of_flavor.keys(pair.flavor)
             if pair in self._promises[key]
         ]
-        left = self._by_nodes.get((pair.flavor,), {}).get(pair.resource, 0)
-        has_nodes = (pair.flavor,) in self._by_nodes
-        before: dict[str, int] = {}
+        listed = [(key, pair) for key in sorted(keys, key=self._turn)]
+        nodes: dict[tuple[str, ...], Stock] = {(pair.flavor,): self._stock(pair)}
         queues_changed = set()
-        for key in sorted(keys, key=self._turn):
-            promised = self._promises[key][pair]
-            share = min(promised, left)
-            left -= share
-            elsewhere_before = self._elsewhere.setdefault(key, {}).pop(pair, None)
-            is_less = has_nodes and share < promised
-            elsewhere = _added(NOT_ELSEWHERE, before) if is_less else None
-            if elsewhere is not None:
-                self._elsewhere[key][pair] = elsewhere
-            if (share, elsewhere) != (self._shares[key].get(pair), elsewhere_before):
+        for (key, _), share in zip(listed, self._shared_out(listed, nodes), strict=True):
+            before = self._elsewhere.setdefault(key, {}).pop(pair, NOT_ELSEWHERE)
+            if share.elsewhere != NOT_ELSEWHERE:
+                self._elsewhere[key][pair] = share.elsewhere
+            if share != (self._shares[key].get(pair), before):
                 queues_changed.add(key)
-            self._shares[key][pair] = share
-            if share:
-                before[key.name] = before.get(key.name, 0) + share
+            self._shares[key][pair] = share.value
         return queues_changed
 
     def _share_nothing(self, dirty: set[_Key]) -> frozenset[str]:
@@ -571,29 +594,21 @@ def _key(node: QuotaNode) -> _Key:
     return _Key(_COHORT, node.name)
 
 
-def _added(sofar: Elsewhere, added: Mapping[str, int]) -> Elsewhere:
-    """Return what is promised to others with what was handed out of some more nodes."""
-    return Elsewhere(
-        amount.add(sofar.amount, sum(added.values())),
-        tuple(sorted({*sofar.owners, *added})),
-    )
-
-
 def _by_promised_flavors(
-    nodes: Mapping[tuple[str, ...], Amounts], flavors: AbstractSet[str]
-) -> dict[tuple[str, ...], Amounts]:
+    nodes: Mapping[tuple[str, ...], NodesStock], flavors: AbstractSet[str]
+) -> dict[tuple[str, ...], NodesStock]:
     """Return the amounts on nodes by those of some flavors that select them.
 
     A flavor of cpu and memory selects all nodes, and promises none of their GPUs.
     """
-    sums: dict[tuple[str, ...], dict[str, int]] = {}
-    for selecting, amounts in nodes.items():
+    sums: dict[tuple[str, ...], tuple[Counter[str], Counter[str]]] = {}
+    for selecting, stock in nodes.items():
         key = tuple(flavor for flavor in selecting if flavor in flavors)
         if key:
-            total = sums.setdefault(key, {})
-            for resource, value in amounts.items():
-                total[resource] = total.get(resource, 0) + value
-    return dict(sums)
+            usable, whole = sums.setdefault(key, (Counter(), Counter()))
+            usable.update(stock.usable)
+            whole.update(stock.whole)
+    return {key: NodesStock(dict(usable), dict(whole)) for key, (usable, whole) in sums.items()}
 
 
 def _overlaps(nodes: Iterable[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

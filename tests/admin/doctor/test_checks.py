@@ -1242,7 +1242,7 @@ def test_the_mend_of_quota_without_nodes_names_cohorts_and_all_queues_that_are_n
     (finding,) = devices.quota(broken.picture())
     assert finding.mend == (
         "lower the nominalQuota in research, vision, limited, Cohort gpus, or add nodes; or limit"
-        " the quota to what exists (by the order of names this takes nominal quota of"
+        " the quota to what exists (this takes nominal quota of"
         " nvidia.com/gpu from research 8 of 16, vision 8 of 8, Cohort gpus 8 of 8: also of what"
         " they use within it): kubectl annotate clusterqueue research vision"
         " gpu-admission.dev/capacity-guard=Enforce"
