@@ -176,7 +176,7 @@ def _borrowed(read: Read) -> dict[WorkloadKey, dict[FlavorResource, int]]:
         if not workload.surges:
             by_queue.setdefault(workload.cluster_queue, []).append(workload)
     borrowed: dict[WorkloadKey, dict[FlavorResource, int]] = {}
-    for name, node in read.forest.queues.items():
+    for name, node in read.admitting.queues.items():
         left = _borrowing(node)
         for workload in sorted(by_queue.get(name, ()), key=_taken_first):
             for pair in workload.usage.keys() & left.keys():
@@ -199,7 +199,7 @@ def _borrowing(node: QueueNode) -> dict[FlavorResource, int]:
 
 def _unknown(read: Read, workload: ReservingWorkload) -> AbstractSet[FlavorResource]:
     """Return of what it is not known how much of it a Workload has borrowed."""
-    node = read.forest.queues.get(workload.cluster_queue)
+    node = read.admitting.queues.get(workload.cluster_queue)
     if node is None:
         return workload.usage.keys()
     is_whole = cluster.is_whole(read.missing, "Workload")
@@ -257,7 +257,7 @@ def _taken_back_by(
 ) -> tuple[str, ...] | None:
     if leaves:
         return ()
-    if workload.cluster_queue not in read.forest.queues:
+    if workload.cluster_queue not in read.admitting.queues:
         return None
     return tuple(_takers(read, workload, borrowed))
 
@@ -300,7 +300,7 @@ def _takers(
         workload: the Workload.
         borrowed: of what it holds what its ClusterQueue has borrowed, or may have.
     """
-    node = read.forest.queues.get(workload.cluster_queue)
+    node = read.admitting.queues.get(workload.cluster_queue)
     if node is None or workload.stays or workload.surges or not quota.gives_back(node):
         return
     above = f"a priority above {workload.priority}"
@@ -354,7 +354,7 @@ def _names(listed: list[str]) -> str:
 
 def _not_before(read: Read, workload: ReservingWorkload) -> str:
     """Until when others are preempted first, whether or not that time is over."""
-    node = read.forest.queues.get(workload.cluster_queue)
+    node = read.admitting.queues.get(workload.cluster_queue)
     minimum_us = node.spec.minimum_run_us if node is not None else 0
     if not minimum_us or not workload.admitted:
         return ""

@@ -46,6 +46,8 @@ class Line:
             None where not all Workloads and pods may be read.
         without_node: the part of `used` of admitted Workloads whose pods are on no node; GPUs
             only.
+        in_force: what of `nominal` counts; less where the capacity guard holds it to the GPUs that
+            exist. None where that is not known, and of a Cohort.
     """
 
     flavor: str
@@ -56,6 +58,12 @@ class Line:
     lent: int = 0
     releasing: int | None = 0
     without_node: int = 0
+    in_force: int | None = None
+
+    @property
+    def cut(self) -> int:
+        """Return how much of the nominal quota does not count; 0 where that is not known."""
+        return 0 if self.in_force is None else max(0, self.nominal - self.in_force)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,6 +382,7 @@ def _of_queue_overview(queue: QueueOverview) -> QueueUse:
                 borrowed=_borrowed(used, promised, has_parent=bool(queue.cohort)),
                 releasing=queue.leaving.get(pair, 0),
                 without_node=_without_node(queue, pair),
+                in_force=0 if quota is None else quota.nominal,
             )
         )
     requested = {str(name): value for name, value in queue.requested.items() if value}
@@ -615,7 +624,7 @@ def _queue(read: Read, node: QueueNode, releasing: _Pairs | None, waiting: _Wait
         cohort=node.spec.cohort or "",
         active=is_active,
         message="" if is_active else _why_inactive(active),
-        lines=tuple(_line(node, pair, leaving, unbound) for pair in pairs),
+        lines=tuple(_line(read, node, pair, leaving, unbound) for pair in pairs),
         pending=waiting.of_queue(view.status.pending_workloads, node.name),
         reserving=view.status.reserving_workloads or 0,
         admitted=view.status.admitted_workloads or 0,
@@ -627,6 +636,7 @@ def _why_inactive(active: views.Condition | None) -> str:
 
 
 def _line(
+    read: Read,
     node: QueueNode,
     pair: FlavorResource,
     leaving: Mapping[FlavorResource, int] | None,
@@ -634,6 +644,7 @@ def _line(
 ) -> Line:
     nominal, used = quota.nominal(node, pair), node.usage.get(pair, 0)
     without = unbound.get(pair)
+    is_known = (node.name, pair) not in read.uncounted
     return Line(
         flavor=pair.flavor,
         resource=pair.resource,
@@ -643,6 +654,7 @@ def _line(
         lent=_lent(node, pair, nominal, used),
         releasing=None if leaving is None else leaving.get(pair, 0),
         without_node=0 if without is None else without.amount,
+        in_force=quota.nominal(read.admitting.queues[node.name], pair) if is_known else None,
     )
 
 
@@ -930,6 +942,7 @@ def _local(read: Read, view: LocalQueue, waiting: _Waiting) -> LocalUse:
 
 _OF_LINE: Final = {
     "nominal": "nominal",
+    "inForce": "in_force",
     "used": "used",
     "borrowed": "borrowed",
     "lent": "lent",

@@ -380,6 +380,10 @@ def _resources(use: Use, *, every: bool) -> list[str]:
 def _of_resource(use: Use, resource: str, width: int) -> Iterator[str]:
     yield from tables.sentence(_verdict(use, resource), width, "  ")
     yield from tables.table(_QUEUES, list(_queue_rows(use, resource)), width)
+    for queue in use.queues:
+        for queue_line in queue.lines:
+            if queue_line.resource == resource and queue_line.cut:
+                yield from tables.sentence(_cut_note(queue.name, queue_line), width, "  ")
     rows = [
         (
             flavor.name,
@@ -403,6 +407,18 @@ def _of_resource(use: Use, resource: str, width: int) -> Iterator[str]:
             for line in flavor.lines:
                 if line.resource == resource and line.sick:
                     yield from tables.sentence(_sick_note(flavor.name, line), width, "  ")
+
+
+def _cut_note(queue: str, line: Line) -> str:
+    """Return how much of a nominal quota counts where the capacity guard cuts it."""
+    in_force, nominal = (_text(line.resource, value) for value in (line.in_force or 0, line.nominal))
+    note = (
+        f"note: only {in_force} of the nominal quota of {nominal} {line.flavor} of {queue} counts "
+        "now: the capacity guard holds it to the GPUs that exist"
+    )
+    used = max(0, line.used - (line.in_force or 0))
+    taken = f"; {_text(line.resource, used)} in use beyond it may be taken back" if used else ""
+    return note + taken
 
 
 def _sick_note(flavor: str, line: FlavorLine) -> str:

@@ -1,13 +1,15 @@
 """What ``why`` says is free where quota is held to the GPUs that exist."""
 
 import random
+from typing import Any
 
 import pytest
 
-from admission.answers import cluster, waiting, why
+from admission.answers import cluster, holders, quota_use, waiting, why
 from admission.answers.cluster import Wanted
 from admission.base import names, patches
 from admission.base.names import ClusterQueueName, FlavorResource
+from admission.cli import top
 from admission.kube import resources
 from admission.scheduling import quota
 from tests.builders.queues import make_cluster_queue, make_cohort, make_group, make_local_queue
@@ -86,6 +88,37 @@ def test_quota_of_a_cohort_that_is_held_to_what_exists_is_not_known() -> None:
     add(made, "late", gpus=9)
     (numbers,) = of(made, "late").numbers
     assert (numbers.free, numbers.reach) == (None, None)
+
+
+def test_top_says_how_much_of_the_nominal_quota_counts() -> None:
+    made = world_with_sick_gpus(quota=12)
+    add(made, "first", gpus=2)
+    made.pass_time(3)
+    use = quota_use.of(read(made))
+    ((line,),) = (queue.lines for queue in use.queues)
+    assert (line.nominal, line.in_force) == (12, 4)
+    assert quota_use.document(use)["clusterQueues"][0]["quota"][0]["inForce"] == "4"
+    note = "note: only 4 of the nominal quota of 12 a100 of gpus counts now: the capacity guard"
+    assert note in " ".join(top._lines(use, 500, every=False))
+    allocatable(made, "n0", 16)
+    made.pass_time(3)
+    assert "counts now" not in " ".join(top._lines(quota_use.of(read(made)), 500, every=False))
+
+
+def test_who_says_that_what_is_beyond_the_quota_that_counts_may_be_taken() -> None:
+    reclaiming: dict[str, Any] = {"preemption": {"reclaimWithinCohort": "Any"}}
+    made = make_world(
+        node("n0", gpu=8), node("n1", gpu=8),
+        guarded(make_cluster_queue("gpus", quota=8, cohortName="all", **reclaiming)),
+        make_cluster_queue("lender", quota=8, cohortName="all", **reclaiming),
+        make_local_queue(), placement="Tell",
+    )  # fmt: skip
+    add(made, "first", gpus=8)
+    allocatable(made, "n1", 4)
+    made.pass_time(3)
+    (holder,) = holders.in_queue(holders.of(read(made)), "gpus")
+    assert [held.borrowed for held in holder.held] == [2]
+    assert any("lender" in phrase for phrase in holder.taken_back_by or ())
 
 
 @pytest.mark.parametrize("seed", range(6))
