@@ -448,7 +448,7 @@ def _never_start(never: Iterable[Place], width: int) -> Iterator[str]:
     for place in never:
         by_message.setdefault(place.message, []).append(place)
     for message, places in [*by_message.items()][:_NEVER_SHOWN]:
-        whose = tables.listed(f"{place.namespace}/{place.workload}" for place in places)
+        whose = tables.listed(map(_name, places))
         if len(places) == 1:
             text = f"{whose} waits and never starts as it is"
         else:

@@ -578,7 +578,7 @@ def test_what_never_starts_as_it_is_is_marked(
         (found,) = world.told("queue", "research")["clusterQueues"]
         marks = {one["workload"]: one["neverStarts"] for one in found["waiting"]}
         assert marks == {"soon": False, "late": False, "big": is_never}
-        note = "note: ml/big waits and never starts as it is: "
+        note = "note: ml/workload/big waits and never starts as it is: "
         assert any(one.startswith(note) for one in world.lines("who", "research")) is is_never
         for name in ("research", "all"):
             told = [one["workload"] for one in world.told("who", name)["neverStart"]]
