@@ -5,6 +5,7 @@ It is as of now: conditions of queues tell it as of the last change that mattere
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from admission.answers import cluster, quota_use
 from admission.answers.quota_use import NodeGpus
@@ -12,11 +13,13 @@ from admission.base import conditions
 from admission.base.causes import Shortage
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources as gpu_resources
+from admission.kube import errors, resources
 from admission.kube.api import Api
-from admission.objects import resource_flavor
+from admission.objects import resource_flavor, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.reasons import placing, reading
+from admission.reasons.placing import SickDevices
 from admission.scheduling import model
 
 
@@ -53,6 +56,37 @@ def notes(
         for flavor, value in sorted(values.items())
         for sentence in _of_flavor(flavor, quota_use.selected(parts, value), requested[flavor])
     )
+
+
+def of_running(api: Api, nodes: Iterable[str], requested: Iterable[str]) -> tuple[str, ...]:
+    """Return which nodes of running pods have sick GPUs, a sentence each.
+
+    Nothing is returned of nodes that may not be read, nor of more than the first few.
+
+    Args:
+        api: is asked with the rights of the caller.
+        nodes: names of the nodes.
+        requested: resources that the pods ask for.
+    """
+    devices = {name for name in requested if quota_use.is_gpu(name)}
+    is_any = any(gpu_resources.is_virtual(name) for name in devices)
+    views_read = []
+    for node in sorted(nodes)[:_MOST_NODES] if devices else ():
+        try:
+            views_read.append(api.get(resources.NODES, node, into=views.Node))
+        except errors.ApiError:
+            continue
+    return tuple(
+        placing.runs_beside_sick(
+            name, SickDevices(part.name, count, part.reasons, part.sick_since)
+        )
+        for part in quota_use.capacities(views_read)
+        for name, count in sorted(part.sick.items())
+        if count and gpu_resources.is_device(name) and (is_any or name in devices)
+    )
+
+
+_MOST_NODES: Final = 8
 
 
 def of_waiting(

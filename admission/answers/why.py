@@ -182,8 +182,15 @@ def explain(api: Api, namespace: str, typed: str) -> Answer:
 
 
 def _with_sick(api: Api, answer: Answer) -> Answer:
-    """Return the answer about admitted pods without a node with the sick GPUs of its flavors."""
-    if answer.state is not State.ADMITTED or answer.reason != Code.PODS_NOT_RUNNING:
+    """Return the answer about admitted pods with the sick GPUs of their nodes.
+
+    Where pods have no node these are the GPUs of their flavors.
+    """
+    if answer.state is not State.ADMITTED:
+        return answer
+    notes = sick_nodes.of_running(api, answer.nodes, answer.flavors)
+    answer = replace(answer, notes=(*answer.notes, *notes))
+    if answer.reason != Code.PODS_NOT_RUNNING:
         return answer
     resources_of: dict[str, set[str]] = {}
     for resource, flavors in answer.flavors.items():
@@ -1680,7 +1687,7 @@ def _saying(answer: Answer, text: Text, *, holder: str = "", sees_queues: bool =
     }
     step = next_steps.next_step(
         text.reason, place, sees_queues=sees_queues, is_alone=answer.is_alone,
-        is_first=answer.place == 1,
+        is_first=answer.place == 1, is_without_quota=reading.says_no_quota(text.message),
     )  # fmt: skip
     return replace(answer, reason=text.reason, message=text.message, advice=step)
 

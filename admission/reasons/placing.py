@@ -131,6 +131,25 @@ def sick(resource: str, flavor: str, total: int, devices: Iterable[SickDevices])
     )
 
 
+def runs_beside_sick(resource: str, devices: SickDevices) -> str:
+    """Return that pods run on a node with devices that are sick and what to do, no full stop.
+
+    ``1 nvidia.com/gpu of n1, where it runs, is sick (condition XIDErrors=True): it is not stopped
+    for that; check that it goes on, else start it again, and have the node repaired: kubectl
+    describe node n1``
+
+    Args:
+        resource: name of the devices.
+        devices: what is sick there.
+    """
+    verb = "is" if devices.amount == 1 else "are"
+    return (
+        f"{devices.amount} {resource} of {devices.node}, where it runs, {verb} sick "
+        f"({_why_sick(devices)}): it is not stopped for that; check that it goes on, else start "
+        f"it again, and have the node repaired: kubectl describe node {devices.node}"
+    )
+
+
 _SICK_NODES: Final = 3
 """So many nodes with sick devices are named, those with most."""
 

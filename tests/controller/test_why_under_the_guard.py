@@ -16,10 +16,12 @@ from tests.builders.queues import make_cluster_queue, make_cohort, make_group, m
 from tests.controller.test_capacity import (
     add,
     allocatable,
+    bind,
     guarded,
     guarded_world,
     make_world,
     node,
+    set_node,
 )
 from tests.controller.world import World
 
@@ -88,6 +90,20 @@ def test_quota_of_a_cohort_that_is_held_to_what_exists_is_not_known() -> None:
     add(made, "late", gpus=9)
     (numbers,) = of(made, "late").numbers
     assert (numbers.free, numbers.reach) == (None, None)
+
+
+def test_what_runs_on_a_node_with_sick_gpus_is_told_so() -> None:
+    made = guarded_world(quota=8, gpu=8)
+    add(made, "first", gpus=2)
+    bind(made, "first", "n0")
+    assert not any("sick" in note for note in of(made, "first").notes)
+    unwell = [{"type": "GPUMissing", "status": "True"}, {"type": "Ready", "status": "True"}]
+    set_node(made, "n0", conditions=unwell)
+    (note,) = (note for note in of(made, "first").notes if "sick" in note)
+    assert note.startswith(
+        "8 nvidia.com/gpu of n0, where it runs, are sick (condition GPUMissing=True"
+    )
+    assert note.endswith("have the node repaired: kubectl describe node n0")
 
 
 def test_top_says_how_much_of_the_nominal_quota_counts() -> None:
