@@ -411,7 +411,9 @@ def _of_resource(use: Use, resource: str, width: int) -> Iterator[str]:
 
 def _cut_note(queue: str, line: Line) -> str:
     """Return how much of a nominal quota counts where the capacity guard cuts it."""
-    in_force, nominal = (_text(line.resource, value) for value in (line.in_force or 0, line.nominal))
+    in_force, nominal = (
+        _text(line.resource, value) for value in (line.in_force or 0, line.nominal)
+    )
     note = (
         f"note: only {in_force} of the nominal quota of {nominal} {line.flavor} of {queue} counts "
         "now: the capacity guard holds it to the GPUs that exist"

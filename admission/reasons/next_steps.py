@@ -90,6 +90,7 @@ class CatalogueEntry:
         without_rights: the same for who may not read ClusterQueues; empty where it is the same.
         without_owner: the same for a pod that nothing controls; empty likewise.
         at_first: the same for what is first in its queue; empty likewise.
+        without_quota: the same where the queue has no quota of what it asks for; empty likewise.
     """
 
     title: str
@@ -97,6 +98,7 @@ class CatalogueEntry:
     without_rights: str = ""
     without_owner: str = ""
     at_first: str = ""
+    without_quota: str = ""
 
 
 IGNORE_DISRUPTIONS: Final = (
@@ -136,6 +138,8 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         Code.EXCEEDS_MAX_QUOTA: CatalogueEntry(
             "It is too big for its queue",
             "ask for less, or have the quota raised: it never starts as it is",
+            without_quota="ask for another flavor, of which {queue} has quota, or have quota of "
+            "this one added: it never starts as it is",
         ),
         Code.CAP_REACHED: CatalogueEntry(
             "Its user or its LocalQueue holds as much as it may",
@@ -428,6 +432,7 @@ def next_step(
     sees_queues: bool = True,
     is_alone: bool = False,
     is_first: bool = False,
+    is_without_quota: bool = False,
 ) -> str:
     """Return what to do about a reason; empty for nothing.
 
@@ -438,6 +443,7 @@ def next_step(
         sees_queues: whether who asks may read ClusterQueues.
         is_alone: whether it is about a pod that nothing controls.
         is_first: whether it is about what is first in its queue.
+        is_without_quota: whether the queue has no quota of what it asks for.
     """
     reason = CATALOGUE.get(Code(code)) if is_code(code) else None
     values = {key: value for key, value in place.items() if value}
@@ -446,6 +452,7 @@ def next_step(
     if reason is None:
         return ""
     variants = (
+        reason.without_quota if is_without_quota else "",
         reason.at_first if is_first else "",
         reason.without_owner if is_alone else "",
         "" if sees_queues else reason.without_rights,

@@ -21,7 +21,7 @@ from admission.base.conditions import (
 )
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
-from admission.reasons import kueue
+from admission.reasons import kueue, sentences
 
 # ---------------------------------------------------------------------- why a Workload waits
 
@@ -542,6 +542,11 @@ def largest_node(message: str) -> str:
     """Return how much the largest node has, as a sentence of `sentences` says it; else nothing."""
     match = _LARGEST_NODE.search(message)
     return match[1] if match else ""
+
+
+def says_no_quota(message: str) -> bool:
+    """Return whether a sentence of `sentences` says that a queue has no quota of what is asked."""
+    return sentences.NO_QUOTA in message
 
 
 def says_lost_node(message: str) -> bool:

@@ -283,6 +283,7 @@ def too_big(lacks: Sequence[Lack], cluster_queue: str) -> Text:
     """Return that a Workload asks for more than its queue can ever take.
 
     ``Too big: asks 64 GPUs, research can reach 16 in one flavor (a100 16, h100 8).``
+    ``Too big: asks 1 h100, vision can reach 0; vision has no quota of h100.``
 
     Args:
         lacks: what no flavor can ever give, at least one, the largest reach first.
@@ -299,7 +300,16 @@ def too_big(lacks: Sequence[Lack], cluster_queue: str) -> Text:
         parts = listed(f"{name(lack.flavor)} {lack.reach}" for lack in of_resource)
         reach = f"{queue} can reach {first.reach} in one flavor"
         head = f"Too big: asks {first.amount}, {reach} ({parts})"
-    return Text(Code.EXCEEDS_MAX_QUOTA, sentence(head, _withheld(first)))
+    none = (
+        f"{queue}{NO_QUOTA}{listed(_what_of(lack) for lack in of_resource)}"
+        if all(lack.reach == "0" and not lack.withheld for lack in of_resource)
+        else ""
+    )
+    return Text(Code.EXCEEDS_MAX_QUOTA, sentence(head, none or _withheld(first)))
+
+
+NO_QUOTA: Final = " has no quota of "
+"""Between a queue and the flavors of which it has none and can borrow none."""
 
 
 def _apart(lacks: Sequence[Lack], queue: str) -> str:

@@ -44,10 +44,10 @@ def cohort(use: Use) -> CohortUse:
 def test_what_one_queue_borrows_is_lent_where_it_cannot_be_used() -> None:
     use = quota_use.of(related(queues=(queue("prod", 8, 0), queue("research", 8, 12))))
     assert line(use, "research") == Line(
-        flavor="a100", resource=GPU, nominal=8, used=12, borrowed=4, lent=0
+        flavor="a100", resource=GPU, nominal=8, used=12, borrowed=4, lent=0, in_force=8
     )
     assert line(use, "prod") == Line(
-        flavor="a100", resource=GPU, nominal=8, used=0, borrowed=0, lent=4
+        flavor="a100", resource=GPU, nominal=8, used=0, borrowed=0, lent=4, in_force=8
     )
     (sums,) = cohort(use).lines
     assert (sums.nominal, sums.used, sums.borrowed) == (16, 12, 0)
@@ -217,8 +217,8 @@ def test_the_document_has_quantities_as_texts() -> None:
     assert prod["quota"][0]["lent"] == "4"
     assert research["quota"] == [
         {
-            "flavor": "a100", "resource": names.GPU_RESOURCE, "nominal": "8", "used": "12",
-            "borrowed": "4", "lent": "0", "releasing": "0", "withoutNode": "0",
+            "flavor": "a100", "resource": names.GPU_RESOURCE, "nominal": "8", "inForce": "8",
+            "used": "12", "borrowed": "4", "lent": "0", "releasing": "0", "withoutNode": "0",
         }
     ]  # fmt: skip
     assert research["pending"] == {"workloads": 1, "resources": {GPU: "2"}}

@@ -116,6 +116,25 @@ def test_what_a_job_asks_and_what_is_free_follow_from_its_own_condition(team: Te
     )
 
 
+def test_where_the_queue_has_no_quota_of_a_flavor_nobody_is_told_to_ask_for_less(
+    team: Team,
+) -> None:
+    never = (
+        "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor "
+        "h100, previously considered podsets requests (0) + current podset request (1) > maximum "
+        "capacity (0)"
+    )
+    team.add_job(never, "ExceedsMaxQuota")
+    answer = team.ask()
+    assert answer.message == (
+        "Too big: asks 1 h100, research can reach 0; research has no quota of h100."
+    )
+    assert answer.advice == (
+        "ask for another flavor, of which research has quota, or have quota of this one added: it "
+        "never starts as it is"
+    )
+
+
 def test_what_can_never_be_given_is_told_as_the_condition_has_it(team: Team) -> None:
     never = (
         "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor "

@@ -157,6 +157,11 @@ def never(lack: Lack, asks: str) -> Lack:
             "Too big: asks 64 a100, research can reach 16.",
         ),
         (
+            sentences.too_big([never(A100, "1")._replace(flavor="h100", reach="0")], "vision"),
+            Code.EXCEEDS_MAX_QUOTA,
+            "Too big: asks 1 h100, vision can reach 0; vision has no quota of h100.",
+        ),
+        (
             sentences.too_big([never(A100, "64"), never(H100, "64")], "research"),
             Code.EXCEEDS_MAX_QUOTA,
             "Too big: asks 64 GPUs, research can reach 16 in one flavor (a100 16, h100 8).",
