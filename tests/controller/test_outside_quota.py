@@ -14,6 +14,7 @@ from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.controller.test_capacity import add, bind, guarded, make_world
 from tests.controller.test_capacity import node as gpu_node
 from tests.controller.world import World, ready_world
 
@@ -64,6 +65,30 @@ def test_a_pod_that_is_let_run_is_charged_and_goes_on(restarts: bool) -> None:
     }
     assert any(note.startswith(outside) for note in notes_of["second"])
     assert not any(note.startswith(outside) for note in notes_of["first"])
+
+
+@pytest.mark.parametrize("release_first", [True, False])
+@pytest.mark.parametrize("quota", [4, 8], ids=["quota ends", "the node ends"])
+def test_what_is_let_run_takes_from_what_exists_before_it_has_a_node(
+    quota: int, release_first: bool
+) -> None:
+    made = make_world(
+        gpu_node("n0", gpu=4), guarded(make_cluster_queue(quota=quota)), make_local_queue()
+    )
+    add(made, "first", gpus=4)
+    bind(made, "first", "n0")
+    add(made, "before", gpus=2)
+    add(made, "urgent", gpus=3)
+    urgent = Selection(kind="pod", name="urgent")
+    if release_first:
+        let_run(made, urgent)
+        made.delete_pod("first")
+    else:
+        made.delete_pod("first")
+        let_run(made, urgent)
+    made.settle()
+    assert made.admitted() == {"urgent"}
+    assert not made.pod("urgent").spec.node_name
 
 
 def test_what_is_let_run_tolerates_the_taints_of_all_flavors_of_its_queue() -> None:
