@@ -11,10 +11,17 @@ from typing import Any, Final
 
 import click
 
-from admission.admin import fair_sharing, manifests, proposal, quota_changes, quota_takeover
+from admission.admin import (
+    fair_sharing,
+    manifests,
+    proposal,
+    proposal_differences,
+    quota_changes,
+    quota_takeover,
+)
 from admission.admin.proposal import ClusterNode, Document, ProposalError, Proposed, Supply, Team
-from admission.base import names, quantity
-from admission.base.errors import AdmissionError, InvalidValueError
+from admission.base import names
+from admission.base.errors import AdmissionError
 from admission.cli import clusters, options, output, tables
 from admission.cli.sharing import TeamSharing
 from admission.cli.tables import TableColumn
@@ -50,12 +57,14 @@ class Compared:
     Attributes:
         proposed: the object.
         present: the one in the cluster; None for none.
-        differences: what the cluster has otherwise, by field.
+        differences: what the cluster has otherwise, by field, and --overwrite changes.
+        additions: what only the cluster has, by field, and --overwrite leaves.
     """
 
     proposed: Proposed
     present: Document | None
     differences: tuple[str, ...] = ()
+    additions: tuple[str, ...] = ()
 
     @property
     def exists(self) -> bool:
@@ -345,16 +354,16 @@ def _compare(api: Api, proposed: Proposed) -> Compared:
         present = api.get(resource, name, namespace)
     except errors.NotFoundError:
         return Compared(proposed=proposed, present=None)
-    if resource == resources.COHORTS and present["spec"].get("resourceGroups"):
+    if resource == resources.COHORTS and (present.get("spec") or {}).get("resourceGroups"):
         # without quota of its own: that of an earlier run goes, whoever wrote it
         spec = {"resourceGroups": [], **proposed.document["spec"]}
         proposed = replace(proposed, document={**proposed.document, "spec": spec})
-    expected = {key: proposed.document[key] for key in ("spec",) if key in proposed.document}
-    annotations = proposed.document["metadata"].get("annotations")
-    if annotations:
-        expected["metadata"] = {"annotations": annotations}
+    differences = proposal_differences.compare(proposed.document, present)
     return Compared(
-        proposed=proposed, present=present, differences=tuple(differences(expected, present))
+        proposed=proposed,
+        present=present,
+        differences=tuple(each.text for each in differences if not each.stays),
+        additions=tuple(each.text for each in differences if each.stays),
     )
 
 
@@ -379,55 +388,6 @@ def _less_first(compared: Sequence[Compared]) -> list[Compared]:
     for place, comparison in zip(having, in_order, strict=True):
         ordered[place] = comparison
     return ordered
-
-
-def differences(expected: Any, present: Any, path: str = "") -> Iterator[str]:
-    """Yield each field that is proposed and that the cluster has otherwise."""
-    if isinstance(expected, Mapping) and isinstance(present, Mapping):
-        for key, value in expected.items():
-            yield from differences(value, present.get(key), f"{path}.{key}" if path else key)
-    elif isinstance(expected, list) and isinstance(present, list):
-        yield from _list_differences(expected, present, path)
-    elif not _is_same(expected, present):
-        yield f"{path}: {_shown(present)} in the cluster, {_shown(expected)} proposed"
-
-
-def _list_differences(expected: list[Any], present: list[Any], path: str) -> Iterator[str]:
-    """Differences of lists: of objects with a name by that name, of groups by what they cover."""
-    by_key = {_key(item, place): item for place, item in enumerate(present)}
-    keys = [_key(item, place) for place, item in enumerate(expected)]
-    for key, item in zip(keys, expected, strict=True):
-        yield from differences(item, by_key.get(key), f"{path}[{key}]")
-    for key in by_key:
-        if key not in keys:
-            yield f"{path}[{key}]: in the cluster, not proposed"
-    shared = [key for key in by_key if key in keys]
-    if shared != [key for key in keys if key in by_key]:
-        yield f"{path}: in the order {', '.join(shared)} in the cluster"
-
-
-def _key(item: Any, place: int) -> str:
-    if not isinstance(item, Mapping):
-        return str(item)
-    covered = item.get("coveredResources")
-    return str(item.get("name") or item.get("key") or (covered and covered[0]) or place)
-
-
-def _is_same(expected: Any, present: Any) -> bool:
-    if expected == present or (not expected and not present):
-        return True
-    try:
-        return quantity.parse_nano(str(expected)) == quantity.parse_nano(str(present))
-    except InvalidValueError:
-        return False
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, Mapping) and "name" in value:
-        return str(value["name"])
-    return str(value)
 
 
 # ------------------------------------------------------------------------------------- showing
@@ -464,7 +424,9 @@ def _show(
             click.echo(_comment(f"Exists, but differs: {difference}"))
         if comparison.less:
             click.echo(_comment(f"With --overwrite: {comparison.less}."))
-        if comparison.exists and not comparison.differences:
+        for addition in comparison.additions:
+            click.echo(_comment(f"Exists, with more than is proposed: {addition}"))
+        if comparison.exists and not (comparison.differences or comparison.additions):
             click.echo("# Exists, with the same content.")
         click.echo(manifests.plain_yaml(comparison.proposed.document), nl=False)
     if not compared:
@@ -494,9 +456,17 @@ def _plan(compared: Sequence[Compared]) -> str:
     sentences = [
         f"--apply would create {created}." if created else "--apply would create nothing."
     ]
-    same = sum(comparison.exists and not comparison.differences for comparison in compared)
+    unchanged = [each for each in compared if each.exists and not each.differences]
+    same = sum(not comparison.additions for comparison in unchanged)
     if same:
         sentences.append(f"{tables.counted(same, 'object')} with the same content would stay.")
+    larger = [comparison for comparison in unchanged if comparison.additions]
+    if larger:
+        identities = tables.listed(comparison.proposed.identity for comparison in larger)
+        sentences.append(
+            f"{tables.counted(len(larger), 'object')} with more than is proposed would stay: "
+            f"{identities}."
+        )
     differing = [comparison for comparison in compared if comparison.differences]
     if differing:
         identities = tables.listed(comparison.proposed.identity for comparison in differing)
@@ -576,7 +546,7 @@ def _apply(
         effects.append((comparison, effect))
         if form == "text":
             click.echo(f"{comparison.proposed.identity} {effect}")
-            for difference in comparison.differences:
+            for difference in (*comparison.differences, *comparison.additions):
                 click.echo(f"  {difference}")
     kept = sum(effect == _KEPT for _, effect in effects)
     if sharing.is_turned_on:
@@ -656,6 +626,7 @@ def _as_json(
                 "why": comparison.proposed.why,
                 "exists": comparison.exists,
                 "differences": list(comparison.differences),
+                "additions": list(comparison.additions),
             }
             for comparison in compared
         ],

@@ -206,3 +206,37 @@ def test_the_table_after_apply_shows_the_quota_of_queues_that_were_kept(
 
     assert gpus() == "8"
     assert gpus("--overwrite") == "10"
+
+
+def test_what_overwrite_takes_away_is_shown_before_and_named_when_it_is_done(
+    store: ApplyingStore, kubeconfig: Path
+) -> None:
+    init(kubeconfig, "--team", "a:8", "--apply")
+    queue = store.get(resources.CLUSTER_QUEUES, "a")
+    queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["lendingLimit"] = 0
+    store.replace(resources.CLUSTER_QUEUES, queue)
+    limit = (
+        f"spec.resourceGroups[nvidia.com/gpu].flavors[{FLAVOR}].resources[nvidia.com/gpu]"
+        ".lendingLimit: 0 in the cluster, none proposed"
+    )
+    shown = init(kubeconfig, "--team", "a:8")
+    assert f"Exists, but differs: {limit}" in shown.stdout.replace("\n# ", " ")
+    assert "4 objects with the same content would stay. 1 object with diff" in shown.stderr
+    done = init(kubeconfig, "--team", "a:8", "--apply", "--overwrite")
+    assert f"ClusterQueue/a configured\n  {limit}\n" in done.stdout
+
+
+def test_what_an_administrator_added_and_stays_is_not_called_the_same_content(
+    store: ApplyingStore, kubeconfig: Path
+) -> None:
+    init(kubeconfig, "--team", "a:8", "--apply")
+    queue = store.get(resources.CLUSTER_QUEUES, "a")
+    queue["spec"]["stopPolicy"] = "Hold"
+    store.replace(resources.CLUSTER_QUEUES, queue)
+    shown = init(kubeconfig, "--team", "a:8")
+    assert lines_of(shown)[-1] == (
+        "Nothing was changed. --apply would create nothing. 4 objects with the same content would "
+        "stay. 1 object with more than is proposed would stay: ClusterQueue/a."
+    )
+    stays = "spec.stopPolicy: Hold in the cluster, none proposed; it stays"
+    assert f"Exists, with more than is proposed: {stays}" in shown.stdout.replace("\n# ", " ")
