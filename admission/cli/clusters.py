@@ -69,10 +69,25 @@ def repeated(text: str) -> str:
     """Return a text whose commands have the options of the cluster that were typed.
 
     A command ends at punctuation, or at the end of the text. One that names a cluster itself, as
-    those of `again` do, keeps what it has.
+    those of `again` do, keeps what it has. One that the text leaves to an administrator is not
+    run as the user of --as.
     """
     typed = _typed_again()
-    return _COMMAND.sub(lambda match: _with(match[0], typed), text) if typed else text
+    if not typed:
+        return text
+    of_cluster = _pairs(_typed())
+
+    def completed(match: re.Match[str]) -> str:
+        is_left = _LEAVES_TO_ADMINISTRATOR.search(text, 0, match.start())
+        return _with(match[0], of_cluster if is_left else typed)
+
+    return _COMMAND.sub(completed, text)
+
+
+_LEAVES_TO_ADMINISTRATOR: Final = re.compile(
+    r"\badministrator\b(?:(?![.;] | or ).)*$", re.IGNORECASE | re.DOTALL
+)
+"""The begin of a sentence or clause whose command somebody else has to run."""
 
 
 _COMMAND: Final = re.compile(
@@ -96,8 +111,11 @@ def _with(text: str, typed: Sequence[tuple[str, str]]) -> str:
 
 def _typed_again() -> list[tuple[str, str]]:
     """Return the options of the cluster, and of whom to act as, that were typed."""
-    names_and_values = [*_typed(), *targets.typed()]
-    return list(zip(names_and_values[::2], names_and_values[1::2], strict=True))
+    return _pairs([*_typed(), *targets.typed()])
+
+
+def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
+    return list(zip(words[::2], words[1::2], strict=True))
 
 
 def _typed() -> list[str]:

@@ -274,7 +274,8 @@ def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[
     if not queue.exact:
         yield from tables.sentence(
             "note: places follow priority and time; the exact order, with past usage of "
-            "LocalQueues, needs gpu-admission install --visibility, and the right to read it",
+            "LocalQueues, needs the right to read it, and is served once an administrator runs: "
+            "gpu-admission install --visibility",
             width,
             "  ",
         )

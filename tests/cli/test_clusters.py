@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from admission.cli import main
+from admission.cli import main, targets
 from admission.cli.clusters import again, repeated
 from admission.kube import resources
 from admission.objects import crds
@@ -128,3 +128,29 @@ def test_commands_in_a_text_are_for_the_same_cluster(text: str, expected: str) -
     told = CliRunner().invoke(command, line).output.splitlines()
     assert told == [expected.replace("{}", TYPED)] * 2
     assert CliRunner().invoke(command).output.splitlines() == [text] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "is_for_user"),
+    [
+        ("see kubectl gpu top", True),
+        ("ask an administrator to repair nodes; which are sick: kubectl gpu top", True),
+        ("ask an administrator to make it, or use another: kubectl get localqueues", True),
+        ("An administrator sees it. Who waits: kubectl gpu queue", True),
+        ("An administrator makes them: gpu-admission init --team NAME", False),
+        ("an administrator lets you read it: kubectl create rolebinding usage --user NAME", False),
+        ("it is served once an administrator runs: gpu-admission install --visibility", False),
+        ("ask an administrator, who sees why: kubectl gpu why clusterqueue/q", False),
+    ],
+)
+def test_a_command_of_an_administrator_is_not_run_as_the_user_of_the_present_one(
+    text: str, is_for_user: bool
+) -> None:
+    @click.command
+    @click.option("--context")
+    @targets.identity_options
+    def command(**_: str) -> None:
+        click.echo(repeated(repeated(text)))
+
+    told = CliRunner().invoke(command, ["--context", "there", "--as", "dan"]).output.strip()
+    assert told == f"{text} --context there{' --as dan' if is_for_user else ''}"
