@@ -39,6 +39,11 @@ _CONFLICTS: Final = 20
 class ReleaseError(AdmissionError):
     """What is to be let run does not exist."""
 
+    def __init__(self, message: str, advice: str) -> None:
+        """Keep what is wrong, and what to do about it."""
+        super().__init__(message)
+        self.advice = advice
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
@@ -46,7 +51,8 @@ class Selection:
 
     Attributes:
         namespace: theirs; empty for every namespace.
-        kind: theirs as kubectl takes it, in lower case: singular or plural; empty for every kind.
+        kind: theirs as kubectl takes it, in lower case: singular or plural, or with the group;
+            empty for every kind.
         name: of the one object; empty for all.
     """
 
@@ -56,7 +62,8 @@ class Selection:
 
     def is_about(self, resource: Resource) -> bool:
         """Return whether objects of a kind are meant."""
-        return self.kind in {"", resource.kind.lower(), resource.plural}
+        kinds = (resource.kind.lower(), resource.plural)
+        return self.kind in {"", *kinds, *(f"{kind}.{resource.group}" for kind in kinds)}
 
     def includes(self, metadata: views.ObjectMeta) -> bool:
         """Return whether an object of a kind that is meant is meant."""
@@ -67,7 +74,11 @@ EVERYTHING: Final = Selection()
 
 
 class Releaser:
-    """Lets what waits run outside of quota."""
+    """Lets what waits run outside of quota.
+
+    Attributes:
+        charged: ClusterQueues to which what was let run is charged, in the order of the writes.
+    """
 
     def __init__(
         self,
@@ -96,6 +107,7 @@ class Releaser:
         self._tolerations_by_queue: dict[str, tuple[views.Toleration, ...]] = {"": ()}
         self._since = clocks.to_wire(clock.now())
         self._deadline = clock.monotonic() + _REFUSED_SECONDS
+        self.charged: dict[str, None] = {}
 
     def owners(self, chosen: Selection = EVERYTHING) -> Iterator[Applied]:
         """Start suspended owners with a queue, and yield each that was started.
@@ -133,8 +145,9 @@ class Releaser:
         if not meant:
             kinds = ", ".join(sorted({resource.kind.lower() for resource in self._resources()}))
             raise ReleaseError(
-                f"{chosen.kind} is not a kind that is let run; these are: {kinds}. Of others let "
-                "run the pods"
+                f"{chosen.kind} is not a kind that is let run; these are: {kinds}",
+                "of other kinds let run the pods: kubectl get pods "
+                f"-n {chosen.namespace or 'NAMESPACE'}",
             )
         for resource in meant:
             try:
@@ -143,7 +156,9 @@ class Releaser:
                 continue
             return
         raise ReleaseError(
-            f"{chosen.kind}/{chosen.name} does not exist in namespace {chosen.namespace}"
+            f"{chosen.kind}/{chosen.name} does not exist in namespace {chosen.namespace}",
+            f"correct the name or the namespace; those that wait: kubectl gpu queue "
+            f"-n {chosen.namespace}",
         )
 
     def _resources(self) -> Iterator[Resource]:
@@ -163,6 +178,7 @@ class Releaser:
             if not is_startable(integration, document):
                 return None
             metadata = document.metadata
+            self._charge(metadata.namespace, metadata.label(names.QUEUE_LABEL))
             marks = {names.OUTSIDE_QUOTA: self._since}
             version = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
             return patches.merge({"metadata": {**version, "annotations": marks}})
@@ -215,7 +231,7 @@ class Releaser:
 
         It gets the tolerations of all flavors of the queue, so that any of their nodes takes it.
         """
-        cluster_queue = self._cluster_queue(key.namespace, queue)
+        cluster_queue = self._charge(key.namespace, queue)
         tolerations = self._tolerations(cluster_queue)
         return {
             pod_set: Injection(
@@ -226,6 +242,13 @@ class Releaser:
             )
             for pod_set in pod_sets
         }
+
+    def _charge(self, namespace: str, queue: str) -> str:
+        """Return the ClusterQueue of a LocalQueue, and keep that it is charged; empty for none."""
+        cluster_queue = self._cluster_queue(namespace, queue)
+        if cluster_queue:
+            self.charged[cluster_queue] = None
+        return cluster_queue
 
     def _cluster_queue(self, namespace: str, queue: str) -> str:
         """Return the ClusterQueue of a LocalQueue; empty where there is none."""

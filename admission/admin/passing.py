@@ -83,14 +83,16 @@ def let_run_pods(listed_pods: Iterable[views.Pod]) -> Iterator[Passing]:
 
 
 def let_run_owners(api: Api, kinds: Kinds) -> Iterator[Passing]:
-    """Yield the owners that an administrator let run and that have not ended.
+    """Yield the owners that an administrator let run, and that were not stopped since.
 
     Raises:
         KubeError: the API server refused.
     """
     for integration, _, document in outside_quota.queued_owners(api, kinds):
-        is_marked = bool(document.metadata.annotation(names.OUTSIDE_QUOTA))
-        if is_marked and integration.owner(integration.view(document)).finished() is None:
+        if not document.metadata.annotation(names.OUTSIDE_QUOTA):
+            continue
+        owner = integration.owner(integration.view(document))
+        if owner.finished() is None and not owner.is_held():
             yield _of_owner(integration, document)
 
 

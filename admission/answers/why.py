@@ -177,8 +177,22 @@ def explain(api: Api, namespace: str, typed: str) -> Answer:
     since = annotations.get(names.OUTSIDE_QUOTA)
     if not since:
         return answer
-    note = f"an administrator let it run outside of quota at {since}, and its queue is charged"
+    note = f"an administrator let it run outside of quota at {since}"
+    if _is_suspended(subject.document):
+        note += "; it was stopped since, and waits for quota as others do"
+    elif answer.state in _CHARGED:
+        note += ", and its queue is charged"
     return replace(answer, notes=(*answer.notes, note))
+
+
+_CHARGED: Final = frozenset({State.RESERVED, State.ADMITTED})
+
+
+def _is_suspended(document: Document) -> bool:
+    """Return whether an owner is held as a whole, by whichever field its kind has for that."""
+    spec = document.get("spec") or {}
+    policy = spec.get("runPolicy") or {}
+    return spec.get("suspend") is True or policy.get("suspend") is True
 
 
 def _with_sick(api: Api, answer: Answer) -> Answer:

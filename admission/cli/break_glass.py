@@ -59,8 +59,9 @@ Examples:
 def break_glass() -> None:
     """Let pods run without quota in an emergency, and come back.
 
-    Needs only the API server: neither webhook nor controller has to run. What is let run is never
-    stopped for having no quota. It is charged to its queue when a controller is back.
+    Needs only the API server: neither webhook nor controller has to run. What is let run in a
+    namespace with a queue is charged to the queue as soon as a controller runs, even above quota,
+    and may then be stopped like other work of the queue: by whoever takes quota back.
     """
 
 
@@ -110,10 +111,13 @@ def on(
         if not (new_only or yes) and confirming.has_terminal():
             confirming.confirm(f"{_plan(*_planned(api, settings))}; continue?")
         changes = list(glass.open_gates(api, settings, output.clock()))
+        releaser = None
         if not new_only:
             releaser = _releaser(api, settings)
             changes += [*releaser.owners(EVERYTHING), *releaser.pods(EVERYTHING)]
     show(changes, form)
+    if releaser is not None:
+        _tell_charged(releaser)
     if form == "text":
         click.echo(
             "the glass is broken: GPU pods run without quota until: "
@@ -181,13 +185,13 @@ def status(target: ApiServerTarget, config_file: Path | None, form: str) -> None
     epilog="""\b
 Examples:
   gpu-admission break-glass release pod train -n team-a
-  gpu-admission break-glass release job train -n team-a
+  gpu-admission break-glass release job/train -n team-a
   gpu-admission break-glass release namespace team-a --dry-run
   gpu-admission break-glass release namespace team-a
 """
 )
 @click.argument("kind", shell_complete=named.released_kinds)
-@click.argument("name", shell_complete=named.released)
+@click.argument("name", required=False, default="", shell_complete=named.released)
 @click.option(
     "-n",
     "--namespace",
@@ -214,8 +218,11 @@ def release(
 ) -> None:
     """Let one pod, Job or other owner run outside of quota, or all of a namespace.
 
-    NAME may be NAMESPACE/NAME instead of -n.
+    KIND/NAME is the same as KIND NAME. NAME may be NAMESPACE/NAME instead of -n. Nothing is
+    stopped to make room. What has a queue is charged to it, even above quota, and may be stopped
+    like other work of the queue; what must not be stopped runs in a namespace without a queue.
     """
+    kind, name = _kind_and_name(kind, name)
     is_namespace = kind.lower() in _NAMESPACE
     before, _, name = ("", "", name) if is_namespace else name.rpartition("/")
     if before and namespace not in {"", before}:
@@ -234,10 +241,42 @@ def release(
             releaser.require(chosen)
         changes = [*releaser.owners(chosen), *releaser.pods(chosen)]
     show(changes, form, is_dry_run=is_dry_run)
+    _tell_charged(releaser)
     if not changes:
         click.echo(f"nothing was let run: {kind} {name} does not wait for quota", err=True)
     elif is_dry_run:
         click.echo("dry run: nothing was changed; to let it run, leave --dry-run out", err=True)
+
+
+def _kind_and_name(kind: str, name: str) -> tuple[str, str]:
+    """Return kind and name of ``KIND NAME``, ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``.
+
+    Raises:
+        UsageError: no name was typed, or two.
+    """
+    parts = kind.split("/")
+    if len(parts) == 1 and name:
+        return kind, name
+    if len(parts) == 1 or not all(parts):
+        raise click.UsageError(f"what of kind {parts[0]}? Name it: {parts[0] or 'KIND'}/NAME")
+    if name:
+        raise click.UsageError(f"{kind} has a name already; leave {name} out")
+    *namespaces, kind, name = parts
+    return kind, "/".join((*namespaces, name))
+
+
+def _tell_charged(releaser: Releaser) -> None:
+    """Say that what has a queue may be stopped although it was let run, and how it is not."""
+    if not releaser.charged:
+        return
+    queues = tables.listed(releaser.charged)
+    click.echo(
+        f"note: ClusterQueue {queues} is charged for it, even above quota: like other work of the "
+        "queue it may be stopped by whoever takes quota back, even within seconds. Where it must "
+        f"not be: raise the nominalQuota first (kubectl edit clusterqueue {min(releaser.charged)})"
+        ", or run it in a namespace without a queue",
+        err=True,
+    )
 
 
 @contextmanager

@@ -128,7 +128,7 @@ def test_a_glass_that_is_whole_is_not_put_back(store: Store) -> None:
         list(break_glass.close_gates(store, SETTINGS))
 
 
-def test_pods_that_were_let_run_are_named_until_they_end(store: Store) -> None:
+def test_what_was_let_run_is_named_until_it_ends_or_is_stopped(store: Store) -> None:
     marks = {names.OUTSIDE_QUOTA: "2026-01-01T00:00:00Z"}
     store.create(resources.NAMESPACES, make_namespace("ml"))
     for name, phase in (("runs", "Running"), ("over", "Succeeded")):
@@ -144,6 +144,9 @@ def test_pods_that_were_let_run_are_named_until_they_end(store: Store) -> None:
         store.create(resources.JOBS, job, "ml")
         change = patches.merge({"status": {"conditions": conditions}})
         store.patch(resources.JOBS, name, change, "ml", subresource="status")
+    stopped = make_job("stopped", 1, gpus=1, suspend=True, annotations=marks)
+    stopped["metadata"]["labels"] = {names.QUEUE_LABEL: "default"}
+    store.create(resources.JOBS, stopped, "ml")
     assert [each.label for each in status(store).let_run] == ["ml/job/long", "ml/runs"]
     assert [each.gpus for each in status(store).let_run] == [{names.GPU_RESOURCE: 1}, {}]
 

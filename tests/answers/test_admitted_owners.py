@@ -400,3 +400,33 @@ def test_a_job_that_did_not_fail_by_drains_does_not_say_so(
         tell_of_disruptions(store, uid, count)
     answer = why.explain(store, "ml", "job.batch/train")
     assert (answer.notes, answer.advice) == ((), "")
+
+
+LET_RUN = "an administrator let it run outside of quota at T"
+STOPPED = f"{LET_RUN}; it was stopped since, and waits for quota as others do"
+
+
+@pytest.mark.parametrize(
+    ("is_admitted", "is_suspended", "told"),
+    [
+        (True, False, f"{LET_RUN}, and its queue is charged"),
+        (False, False, LET_RUN),
+        (False, True, STOPPED),
+    ],
+    ids=["charged", "not charged yet", "stopped"],
+)
+def test_what_was_let_run_says_whether_it_runs_still(
+    store: Store, is_admitted: bool, is_suspended: bool, told: str
+) -> None:
+    if is_admitted:
+        admit_job(store, 1, 1)
+    else:
+        labels = {names.QUEUE_LABEL: "default"}
+        job = make_job("train", 1, labels=labels, suspend=is_suspended)
+        made = store.create(resources.JOBS, job, "ml")
+        metadata = {"labels": {names.JOB_UID_LABEL: made["metadata"]["uid"]}}
+        workload = make_workload("w", namespace="ml", queue="default", metadata=metadata)
+        store.create(resources.WORKLOADS, workload)
+    mark = patches.merge({"metadata": {"annotations": {names.OUTSIDE_QUOTA: "T"}}})
+    store.patch(resources.JOBS, "train", mark, "ml")
+    assert told in why.explain(store, "ml", "job.batch/train").notes

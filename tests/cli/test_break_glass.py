@@ -17,6 +17,7 @@ from admission.kube import resources
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_local_queue
 from tests.cli.applying import ApplyingStore
 from tests.cli.served import served
 
@@ -234,3 +235,78 @@ def test_a_namespace_that_is_not_sure_lets_nothing_run(
     line = ["break-glass", "release", *named, "--kubeconfig", str(kubeconfig)]
     CliRunner().invoke(main, line)
     assert waiting(store) == ALL
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("job", "train", "-n", TEAM), ("job/train", "-n", TEAM), (f"{TEAM}/job/train",),
+        ("Job", f"{TEAM}/train"), ("job.batch/train", "-n", TEAM), ("jobs.batch", f"{TEAM}/train"),
+    ],
+)  # fmt: skip
+def test_what_is_let_run_is_named_as_why_names_it(
+    store: ApplyingStore, kubeconfig: Path, typed: tuple[str, ...]
+) -> None:
+    break_glass(kubeconfig, "release", *typed)
+    assert waiting(store) == ALL - {"train"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (("job", "-n", TEAM), "what of kind job? Name it: job/NAME"),
+        (("job/", "-n", TEAM), "what of kind job? Name it: job/NAME"),
+        (("job/train", "train"), "job/train has a name already; leave train out"),
+        ((f"{TEAM}/job/train", "-n", "default"), f"job {TEAM}/train is not in namespace default"),
+    ],
+)
+def test_what_names_no_object_or_two_lets_nothing_run(
+    store: ApplyingStore, kubeconfig: Path, typed: tuple[str, ...], told: str
+) -> None:
+    assert told in break_glass(kubeconfig, "release", *typed, code=2).stderr
+    assert waiting(store) == ALL
+
+
+@pytest.mark.parametrize(
+    ("typed", "message", "hint"),
+    [
+        (
+            "job/trian", f"job/trian does not exist in namespace {TEAM}",
+            "correct the name or the namespace; those that wait: kubectl gpu queue -n team",
+        ),
+        (
+            "deployment/web", "deployment is not a kind that is let run",
+            "of other kinds let run the pods: kubectl get pods -n team",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_let_run_is_told_what_to_do_about_it(
+    kubeconfig: Path, typed: str, message: str, hint: str
+) -> None:
+    refused = break_glass(kubeconfig, "release", typed, "-n", TEAM, code=1).stderr
+    assert f"error: {message}" in refused
+    assert f"hint: {hint}" in refused
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("release", "job/train", "-n", TEAM), ("release", "job/train", "-n", TEAM, "--dry-run"),
+        ("release", "pod/first", "-n", TEAM), ("release", "ns", TEAM), ("on",),
+    ],
+)  # fmt: skip
+def test_what_has_a_queue_is_told_that_it_may_be_stopped_and_how_it_is_not(
+    store: ApplyingStore, kubeconfig: Path, arguments: tuple[str, ...]
+) -> None:
+    def notes() -> str:
+        return break_glass(kubeconfig, *arguments, "-o", "json").stderr
+
+    if "--dry-run" in arguments:
+        assert "is charged" not in notes(), "there is no queue"
+    store.create(resources.LOCAL_QUEUES, make_local_queue("default", "research", TEAM))
+    assert (
+        "note: ClusterQueue research is charged for it, even above quota: like other work of the "
+        "queue it may be stopped by whoever takes quota back, even within seconds. Where it must "
+        "not be: raise the nominalQuota first (kubectl edit clusterqueue research), or run it in "
+        "a namespace without a queue"
+    ) in notes()
