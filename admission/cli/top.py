@@ -28,6 +28,7 @@ from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
+from admission.reasons import placing
 
 _NONE: Final = "-"
 _SICK_NODES: Final = 5
@@ -427,7 +428,7 @@ def _sick_note(flavor: str, line: FlavorLine) -> str:
     """Return on which nodes how many devices cannot be used, and why; the largest first."""
     amounts = sorted(line.sick_on, key=lambda sick: (-sick.amount, sick.node))
     parts = [
-        f"{_text(line.resource, sick.amount)} on {sick.node} ({', '.join(sick.reasons) or 'sick'})"
+        f"{_text(line.resource, sick.amount)} on {sick.node} ({placing.why_sick(sick)})"
         for sick in amounts[:_SICK_NODES]
     ]
     if rest := amounts[_SICK_NODES:]:

@@ -118,7 +118,7 @@ def sick(resource: str, flavor: str, total: int, devices: Iterable[SickDevices])
     """
     in_order = sorted(devices, key=lambda part: (-part.amount, part.node))
     named, rest = in_order[:_SICK_NODES], in_order[_SICK_NODES:]
-    parts = [f"{part.amount} on {part.node} ({_why_sick(part)})" for part in named]
+    parts = [f"{part.amount} on {part.node} ({why_sick(part)})" for part in named]
     if rest:
         nodes = f"{len(rest)} more node{'s' if len(rest) > 1 else ''}"
         parts.append(f"{sum(part.amount for part in rest)} on {nodes}")
@@ -154,7 +154,8 @@ _SICK_NODES: Final = 3
 """So many nodes with sick devices are named, those with most."""
 
 
-def _why_sick(part: SickDevices) -> str:
+def why_sick(part: SickDevices) -> str:
+    """Return why devices of a node are sick, and since when where the node says it."""
     since = f" since {part.since}" if part.since else ""
     return f"{', '.join(part.reasons) or 'the node offers fewer than it has'}{since}"
 
