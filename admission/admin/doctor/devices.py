@@ -185,13 +185,13 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
                 healthy += offered
                 sick += unusable
                 if unusable:
-                    reason = ", ".join(part.reasons) or "sick"
+                    reason = ", ".join(part.reasons) or _FEWER
                     reasons.setdefault(reason, {})[facts.name] = unusable
         if cordoned:
             reasons["cordoned"] = cordoned
         if not healthy and not sick:
             continue  # `offered` says so
-        if promised <= healthy or _are_guarded(picture, pair):
+        if promised <= healthy:
             continue
         text = partial(quota_use.amount_text, pair.resource)
         shown_reasons = [
@@ -202,14 +202,21 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
             if sick and shown_reasons
             else ""
         )
-        problem = (
-            f"queues promise {text(promised)} {pair.resource} of it, its nodes have "
-            f"{text(healthy)}{why}: pods beyond that wait for a node"
-        )
         uncordon = (
             "uncordon the nodes whose maintenance is over (kubectl uncordon NODE); else "
             if cordoned
             else ""
+        )
+        if _are_guarded(picture, pair):
+            gone = promised - healthy - sick
+            nowhere = f"; {text(gone)} more are on no node: nodes are gone" if gone > 0 else ""
+            yield from _held_to_what_exists(
+                picture, pair, f"its nodes have {text(healthy)}{why}{nowhere}", uncordon
+            )
+            continue
+        problem = (
+            f"queues promise {text(promised)} {pair.resource} of it, its nodes have "
+            f"{text(healthy)}{why}: pods beyond that wait for a node"
         )
         mend = (
             f"{uncordon}lower the nominalQuota in {_promising(picture, pair)}, "
@@ -218,6 +225,37 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
         yield warning("ResourceFlavor", pair.flavor, problem, mend)
     yield from _quota_of_same_nodes(picture)
     yield from _quota_of_all_nodes(picture)
+
+
+def _held_to_what_exists(
+    picture: Picture, pair: FlavorResource, why: str, uncordon: str
+) -> Iterator[DoctorFinding]:
+    """Yield the ClusterQueues whose quota the capacity guard holds below the nominal one.
+
+    Args:
+        picture: of the cluster.
+        pair: the quota, all of which is guarded.
+        why: what its nodes have, and why no more.
+        uncordon: what to do first; empty for nothing.
+    """
+    text = partial(quota_use.amount_text, pair.resource)
+    lost = guarding.taken(picture, pair.resource, [pair.flavor])
+    if not lost:
+        return
+    queues = tuple(each.holder for each in lost)
+    amounts = [
+        f"{each.holder} {text(each.nominal - each.taken)} of {text(each.nominal)}" for each in lost
+    ]
+    problem = (
+        f"the capacity guard holds the nominal quota of {pair.resource} in flavor {pair.flavor} "
+        f"to what exists: {shown(amounts)}; {why}"
+    )
+    mend = (
+        f"{uncordon}repair or add nodes: the quota counts again by itself; which are sick: "
+        f"kubectl gpu top --by hostname. If they do not come back, lower the nominalQuota: "
+        f"kubectl edit clusterqueue {queues[0]}"
+    )
+    yield warning("ClusterQueue", queues, problem, mend)
 
 
 def _quota_of_same_nodes(picture: Picture) -> Iterator[DoctorFinding]:
@@ -368,8 +406,9 @@ def flavors_without_nodes(picture: Picture) -> Iterator[DoctorFinding]:
 
 
 def nodes_without_flavor(picture: Picture) -> Iterator[DoctorFinding]:
-    """Every node with GPUs belongs to a flavor of which a queue has quota."""
-    flavors_with_quota = {pair.flavor for pair in _nominal(picture)}
+    """Every node with GPUs belongs to a flavor of which a queue has quota, for all that it has."""
+    yield from _beyond_quota(picture)
+    flavors_with_quota = {pair.flavor for pair, promised in _nominal(picture).items() if promised}
     lost: dict[str, list[NodeFacts]] = {}
     for facts, _ in picture.gpu_nodes:
         selecting = [
@@ -395,12 +434,42 @@ def nodes_without_flavor(picture: Picture) -> Iterator[DoctorFinding]:
         yield warning("Node", tuple(sorted(node.name for node in lost_nodes)), text, mend)
 
 
+def _beyond_quota(picture: Picture) -> Iterator[DoctorFinding]:
+    """Yield flavors whose nodes have more than the queues promise, as after a team was removed."""
+    nominal = _nominal(picture)
+    by_resource: dict[str, list[str]] = {}
+    for pair, promised in nominal.items():
+        if pair.flavor in picture.flavors and promised:
+            by_resource.setdefault(pair.resource, []).append(pair.flavor)
+    for resource, listed in by_resource.items():
+        for flavors, has in _joined(picture, resource, listed):
+            promised = sum(
+                nominal[FlavorResource(names.FlavorName(flavor), names.ResourceName(resource))]
+                for flavor in flavors
+            )
+            if promised >= has:
+                continue
+            text = partial(quota_use.amount_text, resource)
+            flavor = FlavorResource(names.FlavorName(flavors[0]), names.ResourceName(resource))
+            problem = (
+                f"{text(has - promised)} {resource} are in no queue's quota, so no queue gives "
+                f"them out: its nodes have {text(has)}, queues promise {text(promised)}"
+            )
+            mend = (
+                f"raise the nominalQuota in {_promising(picture, flavor)}, or divide all GPUs "
+                "anew: gpu-admission init --team NAME for each team. Nothing is wrong if they are "
+                "kept for pods without a queue"
+            )
+            yield warning("ResourceFlavor", tuple(flavors), problem, mend)
+
+
 def taints(picture: Picture) -> Iterator[DoctorFinding]:
     """Pods that get a flavor tolerate the taints of its nodes."""
     by_name = {node.metadata.name: node for node in picture.nodes}
     for name, flavor in sorted(picture.flavors.items()):
         nodes_by_taint: dict[tuple[str, str, str], list[str]] = {}
-        for facts, _ in picture.nodes_of(flavor):
+        flavor_nodes = picture.nodes_of(flavor)
+        for facts, _ in flavor_nodes:
             for taint in by_name[facts.name].spec.taints or ():
                 if _is_in_the_way(picture, flavor, taint):
                     identity = (taint.key, taint.value, taint.effect)
@@ -411,11 +480,27 @@ def taints(picture: Picture) -> Iterator[DoctorFinding]:
                 "which the flavor does not tolerate: its pods stay pending unless they tolerate "
                 "it themselves"
             )
+            users = [
+                queue.metadata.name
+                for queue in picture.cluster_queues
+                for group in queue.spec.resource_groups or ()
+                if any(quota.name == name for quota in group.flavors)
+            ]
+            whose = f" of ClusterQueue {shown(users)}" if users else ""
             mend = (
                 f"add to spec.tolerations of the flavor: {{key: {key}, operator: Exists, "
-                f"effect: {effect}}}; or to spec.nodeTaints, so that only pods that tolerate the "
-                "taint get the flavor"
+                f"effect: {effect}}}; then all pods{whose} that get it may start on these nodes"
             )
+            if len(on) < len(flavor_nodes):
+                mend += (
+                    ", unless another flavor or a selector keeps them on others. If the nodes are "
+                    "for some teams only, this flavor opens them to all of these queues"
+                )
+            else:
+                mend += (
+                    ". Or add the taint to spec.nodeTaints, so that only pods that tolerate it "
+                    "get the flavor"
+                )
             yield warning("ResourceFlavor", name, text, mend)
 
 
@@ -483,9 +568,7 @@ def sick(picture: Picture) -> Iterator[DoctorFinding]:
             continue
         lost = ", ".join(f"{count} {name}" for name, count in sorted(part.sick.items()))
         why = [reason for reason in part.reasons if not reason.startswith(_OF_LABEL)]
-        reason_text = (
-            "; ".join(why or part.reasons) or "the device plugin offers fewer than the node has"
-        )
+        reason_text = "; ".join(why or part.reasons) or _FEWER
         nodes_by_problem.setdefault(f"{lost} cannot be used: {reason_text}", []).append(facts.name)
     for problem, on in sorted(nodes_by_problem.items()):
         mend = (
@@ -494,6 +577,8 @@ def sick(picture: Picture) -> Iterator[DoctorFinding]:
         )
         yield warning("Node", tuple(sorted(on)), problem, mend)
 
+
+_FEWER: Final = "the device plugin offers fewer than the node has"
 
 _OF_LABEL: Final = "label "
 """How a reason begins that is about a label of the node and not about its GPUs."""

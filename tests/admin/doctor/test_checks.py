@@ -621,11 +621,65 @@ def quota_exceeds_what_exists(broken: Broken) -> None:
     ]  # fmt: skip
 
 
-def test_quota_that_is_held_to_what_exists_is_no_finding(broken: Broken) -> None:
+def _guard(broken: Broken) -> None:
+    for queue in broken.objects[resources.CLUSTER_QUEUES]:
+        queue["metadata"]["annotations"] = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+
+
+@fault("quota-capacity", WARNING, "research", "the capacity guard holds the nominal quota of "
+       "nvidia.com/gpu in flavor a100 to what exists: research 16 of 40; its nodes have 16; 24 "
+       "more are on no node: nodes are gone", "kubectl edit clusterqueue research")  # fmt: skip
+def quota_is_held_to_what_exists(broken: Broken) -> None:
     quota_exceeds_what_exists(broken)
-    queue = broken.one(resources.CLUSTER_QUEUES)
-    queue["metadata"]["annotations"] = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
-    assert not list(devices.quota(broken.picture()))
+    _guard(broken)
+
+
+@fault("quota-capacity", WARNING, "research", "research 8 of 16; its nodes have 8; 8 more cannot "
+       "be used: 8 on gpu-0 (cordoned)", "kubectl uncordon NODE")  # fmt: skip
+def quota_is_held_because_of_a_cordon(broken: Broken) -> None:
+    _cordon(broken.nodes[0])
+    _guard(broken)
+
+
+@fault("quota-capacity", WARNING, "research", "research 14 of 16; its nodes have 14; 2 more "
+       "cannot be used: 2 on gpu-0 (the device plugin offers fewer than the node has)",
+       "repair or add nodes: the quota counts again by itself", also=("gpu-health",))  # fmt: skip
+def quota_is_held_because_of_sick_gpus(broken: Broken) -> None:
+    the_device_plugin_has_taken_gpus_off(broken)
+    _guard(broken)
+
+
+def test_all_queues_that_are_held_below_their_quota_are_named_with_what_they_have() -> None:
+    broken = Broken()
+    broken.objects[resources.CLUSTER_QUEUES] = [
+        make_cluster_queue(name, quota=quota) for name, quota in (("a", 6), ("b", 6), ("c", 4))
+    ]
+    _guard(broken)
+    _cordon(broken.nodes[1])
+    (finding,) = devices.quota(broken.picture())
+    assert (finding.kind, finding.names) == ("ClusterQueue", ("b", "c"))
+    assert "to what exists: b 2 of 6, c 0 of 4; its nodes have 8" in finding.what
+
+
+@fault("node-flavors", WARNING, "a100", "6 nvidia.com/gpu are in no queue's quota, so no queue "
+       "gives them out: its nodes have 16, queues promise 10",
+       "gpu-admission init --team")  # fmt: skip
+def a_team_was_removed(broken: Broken) -> None:
+    broken.one(resources.CLUSTER_QUEUES)["spec"] = make_cluster_queue(quota=10)["spec"]
+
+
+@fault("node-flavors", WARNING, ("gpu-0", "gpu-1"), "no queue has quota for their GPUs (16 nvidia",
+       "gpu-admission init")  # fmt: skip
+def the_only_team_with_quota_of_a_flavor_was_removed(broken: Broken) -> None:
+    broken.one(resources.CLUSTER_QUEUES)["spec"] = make_cluster_queue(quota=0)["spec"]
+
+
+def test_gpus_that_a_cohort_lends_to_all_are_in_quota() -> None:
+    broken = Broken()
+    a_team_was_removed(broken)
+    groups = make_cluster_queue(quota=6)["spec"]["resourceGroups"]
+    broken.objects[resources.COHORTS] = [make_cohort("gpus", resourceGroups=groups)]
+    assert not list(devices.nodes_without_flavor(broken.picture()))
 
 
 @fault("quota-capacity", WARNING, "a100", "it selects nodes that everything selects too: queues "
@@ -779,6 +833,37 @@ def no_flavor_selects_a_node(broken: Broken) -> None:
 def nodes_have_a_taint_that_nobody_tolerates(broken: Broken) -> None:
     taint = {"key": "workload", "value": "training", "effect": "NoSchedule"}
     broken.nodes[1]["spec"]["taints"] = [taint]
+
+
+@fault("flavor-taints", WARNING, "any-node", "1 of its nodes (gpu-1) have the taint team=",
+       "then all pods of ClusterQueue research, vision that get it may start on these nodes, "
+       "unless another flavor or a selector keeps them on others. If the nodes are for some teams "
+       "only, this flavor opens them to all of these queues")  # fmt: skip
+def a_flavor_of_all_teams_does_not_tolerate_the_taint_of_a_node_of_one(broken: Broken) -> None:
+    taint = {"key": "team", "value": "research", "effect": "NoSchedule"}
+    broken.nodes[1]["spec"]["taints"] = [taint]
+    (gpus,) = broken.objects[resources.RESOURCE_FLAVORS]
+    gpus["spec"]["tolerations"].append({"key": "team", "operator": "Exists"})
+    any_node = make_flavor("any-node")
+    any_node["spec"] = {}
+    broken.objects[resources.RESOURCE_FLAVORS].append(any_node)
+    research = broken.one(resources.CLUSTER_QUEUES)
+    group = make_cluster_queue(quotas={"any-node": {"cpu": "8"}})["spec"]["resourceGroups"]
+    research["spec"]["resourceGroups"] += group
+    vision = make_cluster_queue("vision", quota=0)
+    vision["spec"]["resourceGroups"] += group
+    vision["status"] = research["status"]
+    broken.objects[resources.CLUSTER_QUEUES].append(vision)
+
+
+def test_node_taints_are_proposed_only_where_all_nodes_of_the_flavor_have_the_taint() -> None:
+    broken = Broken()
+    nodes_have_a_taint_that_nobody_tolerates(broken)
+    (of_one,) = devices.taints(broken.picture())
+    assert "nodeTaints" not in of_one.mend
+    broken.nodes[0]["spec"]["taints"] = broken.nodes[1]["spec"]["taints"]
+    (of_all,) = devices.taints(broken.picture())
+    assert "Or add the taint to spec.nodeTaints, so that only pods that tolerate it" in of_all.mend
 
 
 BLOCK, RACK = "topology.kubernetes.io/block", "topology.kubernetes.io/rack"
