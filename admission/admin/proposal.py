@@ -20,6 +20,7 @@ from admission.gpu.nodes import Layout, NodeFacts
 from admission.gpu.products import Product
 from admission.objects import nodes as node_objects
 from admission.objects import views
+from admission.objects.resource_flavor import ResourceFlavor
 
 Document = dict[str, Any]
 Amounts = Mapping[str, int]
@@ -255,6 +256,7 @@ def supply(
     catalogue: Catalogue,
     policy: HealthPolicy,
     toleration_key: str = names.GPU_TAINT_KEY,
+    existing: Iterable[ResourceFlavor] = (),
 ) -> Supply:
     """Return the capacity of nodes.
 
@@ -263,6 +265,7 @@ def supply(
         catalogue: of GPU products.
         policy: what counts as sick.
         toleration_key: taint key that GPU pods tolerate.
+        existing: flavors in the cluster; one that selects the nodes goes on giving them its name.
     """
     all_nodes = sorted(nodes, key=lambda node: node.facts.name)
     keys = frozenset({toleration_key or names.GPU_TAINT_KEY, names.GPU_TAINT_KEY})
@@ -277,13 +280,21 @@ def supply(
         if labels is not None:
             selected.append((pool, labels))
     selected = _bounded(selected, notes)
-    flavor_names = _flavor_names([pool for pool, _ in selected])
+    flavor_names = _kept_names([pool for pool, _ in selected], pools.values(), existing)
     whole = {pool.resource for pool, _ in selected if not pool.traits.sharing}
     flavors = tuple(
         _flavor(name, pool, labels, keys, is_chosen=pool.resource in whole)
         for name, (pool, labels) in zip(flavor_names, selected, strict=True)
     )
     amounts = _others(all_nodes, [pool for pool, _ in selected], keys)
+    lacking = [name for name, total in amounts.items() if not total]
+    if lacking and flavors:
+        listed = " and ".join(lacking)
+        notes.append(
+            f"no node that can be used reports {listed}: the quota of {listed} is 0, and a pod "
+            f"that requests {listed} never starts; write the nominalQuota of it into the "
+            "ClusterQueues, or run init again once nodes report it: kubectl describe node"
+        )
     members = [member.facts.labels for pool, _ in selected for member in pool.members]
     return Supply(flavors=flavors, others=amounts, notes=tuple(notes), levels=_levels(members))
 
@@ -583,6 +594,54 @@ def _flavor_names(pools: Sequence[_Pool]) -> list[str]:
         counts[name] = counts.get(name, 0) + 1
         numbered.append(name if counts[name] == 1 else f"{name}-{counts[name]}")
     return numbered
+
+
+def _kept_names(
+    pools: Sequence[_Pool], all_pools: Iterable[_Pool], existing: Iterable[ResourceFlavor]
+) -> list[str]:
+    """Return a name for each pool: that of a flavor in the cluster which selects just its nodes.
+
+    A new name is made where there is none such. So a team goes on getting GPUs by the name that it
+    has used, also when its nodes get a taint, or when other nodes come that are called alike.
+
+    Args:
+        pools: of the flavors, in their order.
+        all_pools: these, and those that are left out.
+        existing: flavors in the cluster.
+    """
+    flavor_names = _flavor_names(pools)
+    by_name = {flavor.metadata.name: flavor for flavor in existing}
+    free = {name: by_name[name] for name in sorted(by_name.keys() - set(flavor_names))}
+    rivals = tuple(all_pools)
+    for place, pool in enumerate(pools):
+        if flavor_names[place] in by_name:
+            continue
+        for name, flavor in free.items():
+            if _stands_for(flavor, pool, rivals):
+                flavor_names[place] = name
+                del free[name]
+                break
+    return flavor_names
+
+
+def _stands_for(flavor: ResourceFlavor, pool: _Pool, all_pools: Iterable[_Pool]) -> bool:
+    """Return whether a flavor selects the nodes of a pool, and no others with its resource."""
+    labels, stated = flavor.spec.node_labels or {}, flavor.metadata.annotations or {}
+    expected = _annotations(pool, labels)
+    return (
+        bool(labels)
+        and all(stated.get(key) == expected.get(key) for key in _OF_DEVICES)
+        and all(
+            _has(member, labels) is (other is pool)
+            for other in all_pools
+            if other.resource == pool.resource
+            for member in other.members
+        )
+    )
+
+
+_OF_DEVICES: Final = (names.MIG_PROFILE, names.FLAVOR_SHARING, names.FLAVOR_REPLICAS)
+"""Annotations without which a flavor is not one of the devices of a pool."""
 
 
 def _told_apart(short: Sequence[str], longer: Sequence[str]) -> list[str]:

@@ -41,12 +41,15 @@ def compare(proposed: Document, present: Document) -> tuple[Difference, ...]:
         present: the one in the cluster.
     """
     owners = _Owners(present)
-    annotations = (proposed["metadata"].get("annotations") or {}), {
-        key: value
-        for key, value in (present["metadata"].get("annotations") or {}).items()
-        if key.startswith(names.OUR_PREFIXES)
-        or key in (proposed["metadata"].get("annotations") or ())
-    }
+    annotations = (
+        (proposed["metadata"].get("annotations") or {}),
+        {
+            key: value
+            for key, value in (present["metadata"].get("annotations") or {}).items()
+            if key.startswith(names.OUR_PREFIXES)
+            or key in (proposed["metadata"].get("annotations") or ())
+        },
+    )
     paths = ("metadata", "annotations")
     found_differences = list(_of_maps(*annotations, _NOTHING, paths, owners))
     if "spec" in proposed:

@@ -4,7 +4,7 @@ import re
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,7 @@ from admission.gpu import resources as gpu_resources
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, every, every_served
 from admission.objects import nodes, values, views
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_quota import NamespaceQuota
 from admission.run.connection import ApiServerTarget
 
@@ -331,6 +332,7 @@ def supply(api: Api, settings: Settings) -> Supply:
         settings.gpu.catalogue(),
         settings.gpu.health.policy,
         settings.gpu.toleration_key,
+        every_served(api, resources.RESOURCE_FLAVORS, into=ResourceFlavor),
     )
 
 

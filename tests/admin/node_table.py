@@ -10,6 +10,7 @@ from admission.admin.proposal import ClusterNode, Supply
 from admission.gpu import catalogue
 from admission.gpu.health import HealthPolicy
 from admission.objects import nodes, values, views
+from admission.objects.resource_flavor import ResourceFlavor
 from tests.controlplane.nodes import GPU_TAINT, make_gpu_node
 
 CATALOGUE = catalogue.load()
@@ -83,8 +84,9 @@ def read(document: Node) -> ClusterNode:
     )
 
 
-def supply(*found: Node) -> Supply:
-    return proposal.supply([read(one) for one in found], CATALOGUE, HealthPolicy())
+def supply(*found: Node, existing: Sequence[ResourceFlavor] = ()) -> Supply:
+    nodes_read = [read(one) for one in found]
+    return proposal.supply(nodes_read, CATALOGUE, HealthPolicy(), existing=existing)
 
 
 def flavors(found: Supply) -> dict[str, tuple[str, int]]:

@@ -25,6 +25,7 @@ from tests.admin.node_table import (
     single,
     supply,
 )
+from tests.builders.queues import make_flavor, own
 from tests.controlplane.nodes import GPU_TAINT
 
 
@@ -552,3 +553,80 @@ def test_what_replaces_resource_quotas_passes_validation() -> None:
     for one in proposal.objects(found, taken.shares, left_over=taken.left_over):
         kind, errors = ERRORS[one.document["kind"]]
         assert errors(None, msgspec.convert(one.document, kind)) == []
+
+
+def existing(name: str, annotations: Mapping[str, str] | None = None, **labels: str) -> Any:
+    """Return a flavor in the cluster; a label is ``product`` or ``pool``."""
+    keys = {"product": "nvidia.com/gpu.product", "pool": "pool"}
+    node_labels = {keys[key]: value for key, value in labels.items()}
+    document = make_flavor(name, annotations=annotations, node_labels=node_labels)
+    return msgspec.convert(document, resource_flavor.ResourceFlavor)
+
+
+SXM, PCIE = "NVIDIA-A100-SXM4-80GB", "NVIDIA-A100-80GB-PCIe"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "flavor", "got"),
+    [
+        ([gpu_node("n", taints=[TRAINING])], existing("a100-80gb", product=SXM), ["a100-80gb"]),
+        (
+            [gpu_node("n"), gpu_node("m", labels={"nvidia.com/gpu.product": PCIE})],
+            existing("a100-80gb", product=SXM),
+            ["nvidia-a100-80gb-pcie", "a100-80gb"],
+        ),
+        ([gpu_node("n")], existing("ours", product=SXM), ["ours"]),
+        (
+            [gpu_node("n"), gpu_node("m", taints=[TRAINING])], existing("ours", product=SXM),
+            ["a100-80gb"],
+        ),
+        ([gpu_node("n", taints=[TRAINING])], existing("all"), ["a100-80gb-training"]),
+        ([gpu_node("n")], existing("ours", product=PCIE), ["a100-80gb"]),
+        ([shared("n")], existing("ours", product="Tesla-T4-SHARED"), ["t4-time-slicing-4"]),
+        (
+            [shared("n")],
+            existing(
+                "ours", own(sharing="time-slicing", replicas="4"), product="Tesla-T4-SHARED"
+            ),
+            ["ours"],
+        ),
+    ],
+    ids=[
+        "its nodes got a taint", "others of the same short name came", "made by hand",
+        "it selects nodes of two", "it selects all nodes", "it selects other nodes",
+        "it is not of shares", "it is of the same shares",
+    ],
+)  # fmt: skip
+def test_a_flavor_that_selects_just_the_nodes_keeps_its_name(
+    nodes: list[Any], flavor: Any, got: list[str]
+) -> None:
+    found = supply(*nodes, existing=[flavor])
+    assert [one.name for one in found.flavors] == got
+
+
+def test_a_name_stands_for_one_flavor_only() -> None:
+    node = gpu_node("n", gpus=0, mig={"1g.10gb": 7, "2g.20gb": 3})
+    names = [one.name for one in supply(node, existing=[existing("ours", product=SXM)]).flavors]
+    assert (len(names), names.count("ours")) == (2, 1)
+
+
+def test_a_flavor_whose_name_is_made_anyway_is_kept_for_its_nodes() -> None:
+    flavors = [existing("a100-80gb", product=SXM), existing("a-copy", product=SXM)]
+    assert [one.name for one in supply(gpu_node("n"), existing=flavors).flavors] == ["a100-80gb"]
+
+
+@pytest.mark.parametrize(
+    ("reported", "lacking"),
+    [({}, "cpu and memory"), ({"cpu": "8"}, "memory"), ({"cpu": "8", "memory": "1Gi"}, "")],
+)
+def test_quota_of_nothing_is_told_where_nodes_report_no_cpu_or_memory(
+    reported: dict[str, str], lacking: str
+) -> None:
+    node = gpu_node("gpu-0")
+    for part in ("allocatable", "capacity"):
+        node["status"][part] = {GPU: node["status"][part][GPU], **reported}
+    told = [note for note in supply(node).notes if "never starts" in note]
+    assert [note.partition(":")[0] for note in told] == (
+        [f"no node that can be used reports {lacking}"] if lacking else []
+    )
+    assert all(f"the quota of {lacking} is 0" in note for note in told)

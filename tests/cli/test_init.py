@@ -240,3 +240,18 @@ def test_what_an_administrator_added_and_stays_is_not_called_the_same_content(
     )
     stays = "spec.stopPolicy: Hold in the cluster, none proposed; it stays"
     assert f"Exists, with more than is proposed: {stays}" in shown.stdout.replace("\n# ", " ")
+
+
+def test_a_flavor_that_selects_the_nodes_keeps_its_name_when_they_get_a_taint(
+    store: ApplyingStore, kubeconfig: Path
+) -> None:
+    store.create(resources.NODES, gpu_node("gpu-3", product="NVIDIA-H100-80GB-HBM3"))
+    teams = ("--team", "research:a100-80gb=6,h100-80gb=8")
+    init(kubeconfig, *teams, "--apply")
+    node = store.get(resources.NODES, "gpu-3")
+    node["spec"]["taints"] = [{"key": "team", "value": "research", "effect": "NoSchedule"}]
+    store.replace(resources.NODES, node)
+    shown = init(kubeconfig, *teams)
+    assert "1 object with differences would stay" in shown.stderr
+    assert "ResourceFlavor/h100-80gb." in shown.stderr
+    assert "spec.nodeTaints: nothing in the cluster" in shown.stdout.replace("\n# ", " ")

@@ -257,6 +257,37 @@ def test_a_second_run_changes_nothing_and_an_edit_is_shown_and_kept(system: Inst
     assert annotations["gpu-admission.dev/capacity-guard"] == "Enforce"  # not ours: it stays
 
 
+def test_overwrite_takes_away_and_leaves_what_it_says(system: Installed) -> None:
+    done(system, *TEAMS, "--apply")
+    kubectl_patch(system, "clusterqueue", "red", [
+        {"op": "add", "path": "/spec/resourceGroups/0/flavors/0/resources/0/lendingLimit",
+         "value": "0"},
+        {"op": "add", "path": "/spec/fairSharing", "value": {"weight": "2"}},
+    ])  # fmt: skip
+
+    def told(*more: str) -> tuple[list[str], list[str]]:
+        objects = json.loads(done(system, *TEAMS, "-o", "json", *more))["objects"]
+        (red,) = [
+            one
+            for one in objects
+            if (one["object"]["kind"], one["object"]["metadata"]["name"])
+            == ("ClusterQueue", "red")
+        ]
+        return red["differences"], red["additions"]
+
+    limit = (
+        "spec.resourceGroups[nvidia.com/gpu].flavors[a100-80gb].resources[nvidia.com/gpu]"
+        ".lendingLimit: 0 in the cluster, none proposed"
+    )
+    weight = "spec.fairSharing: {'weight': '2'} in the cluster, none proposed; it stays"
+    assert told() == told("--apply", "--overwrite") == ([limit], [weight])
+    assert told() == ([], [weight])
+    spec = stored(system, "clusterqueues", "red")["spec"]
+    assert "lendingLimit" not in spec["resourceGroups"][0]["flavors"][0]["resources"][0]
+    assert spec["fairSharing"] == {"weight": "2"}
+    kubectl_patch(system, "clusterqueue", "red", [{"op": "remove", "path": "/spec/fairSharing"}])
+
+
 def test_what_was_applied_is_changed_with_kubectl(system: Installed, tmp_path: Path) -> None:
     done(system, *TEAMS, "--apply")
     (document,) = [
