@@ -121,7 +121,7 @@ def test_what_only_the_cluster_has_stays_beside_what_is_proposed(
 
 
 def fields(manager: str, operation: str = "Apply") -> Document:
-    tree = {"f:spec": {"f:tolerations": {}}}
+    tree: Document = {"f:spec": {"f:tolerations": {}}}
     return {"manager": manager, "operation": operation, "fieldsV1": tree}
 
 

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from admission.answers import cluster, quota_use
-from admission.answers.quota_use import CohortUse, Line, QueueUse, Use
+from admission.answers.quota_use import CohortUse, FlavorLine, Line, QueueUse, Use
 from admission.base import names
 from admission.cli import top
 from admission.objects import views
 from admission.objects.cohort import Cohort
 from admission.objects.resource_flavor import ResourceFlavor
+from admission.reasons.placing import SickDevices
 from tests.answers.clusters import (
     GPU,
     gpu_node,
@@ -254,3 +255,13 @@ def test_what_is_sick_is_told_by_node_and_adds_up_to_what_the_flavor_lacks() -> 
     (note,) = [text for text in top._lines(use, 0, every=False) if text.startswith("note: ")]
     assert note.startswith("note: 9 of a100 are sick: 8 on n2 (cordoned")
     assert "; 1 on n1 (" in note
+
+
+def test_top_says_why_gpus_are_sick_of_which_the_node_says_no_reason() -> None:
+    line = FlavorLine(
+        resource=GPU, nominal=8, used=0, releasing=0, without_node=0, real=6, sick=2, outside=0,
+        sick_on=(SickDevices("n1", 2, (), ""),),
+    )  # fmt: skip
+    assert top._sick_note("a100", line) == (
+        "note: 2 of a100 are sick: 2 on n1 (the node offers fewer than it has)"
+    )

@@ -883,7 +883,7 @@ def topology(broken: Broken, *levels: str, nodes: tuple[tuple[str, ...], ...]) -
 
 @fault("topology-levels", WARNING, "racks",
        f"1 of 3 nodes of its flavors have no label {RACK} (gpu-2)",
-       f"kubectl label node gpu-2 {RACK}=")  # fmt: skip
+       f"kubectl label node gpu-2 {RACK}=", also=("node-flavors",))  # fmt: skip
 def a_node_has_no_rack(broken: Broken) -> None:
     topology(broken, RACK, nodes=(("r0",), ("r0",), ("",)))
 
@@ -909,7 +909,7 @@ def each_rack_has_one_node(broken: Broken) -> None:
 
 
 @fault("topology-levels", WARNING, "a100", f"spare-nodes names {BLOCK}, which is no level",
-       "LEVEL=COUNT")  # fmt: skip
+       "LEVEL=COUNT", also=("node-flavors",))  # fmt: skip
 def spare_nodes_of_a_level_that_is_none(broken: Broken) -> None:
     racks = tuple((rack, f"h{number}") for number, rack in enumerate(("r0", "r0", "r1", "r1")))
     topology(broken, RACK, "kubernetes.io/hostname", nodes=racks)
@@ -963,15 +963,15 @@ def _share(broken: Broken, replicas: int) -> None:
             node["status"][part] = {"nvidia.com/gpu": str(8 * replicas)}
 
 
-@fault("flavor-annotations", ERROR, "a100", "nodes give 8 shares", "kubectl edit resourceflavor")
+@fault("flavor-annotations", ERROR, "a100", "nodes give 8 shares", "kubectl edit resourceflavor",
+       also=("node-flavors",))  # fmt: skip
 def a_flavor_says_other_replicas(broken: Broken) -> None:
     _share(broken, 8)
     _annotated(names.FLAVOR_REPLICAS, "4")(broken)
 
 
-@fault(
-    "flavor-annotations", ERROR, "a100", "says mps, nodes share by time-slicing", "kubectl edit"
-)
+@fault("flavor-annotations", ERROR, "a100", "says mps, nodes share by time-slicing",
+       "kubectl edit", also=("node-flavors",))  # fmt: skip
 def a_flavor_says_another_strategy(broken: Broken) -> None:
     _share(broken, 4)
     _annotated(names.FLAVOR_SHARING, "mps")(broken)
@@ -1039,7 +1039,7 @@ def a_mig_configuration_cannot_be_cut(broken: Broken) -> None:
 
 
 @fault("gpu-configurations", ERROR, "gpu-0", "chooses inference, which no configuration",
-       "there are any")  # fmt: skip
+       "there are any", also=("node-flavors",))  # fmt: skip
 def a_node_chooses_a_configuration_that_is_not_there(broken: Broken) -> None:
     _share(broken, 4)
     _operator(broken, {"any": SLICED.format(more="")}, **NO_VARIABLE)
