@@ -273,7 +273,8 @@ def test_overwrite_takes_away_and_leaves_what_it_says(system: Installed) -> None
             if (one["object"]["kind"], one["object"]["metadata"]["name"])
             == ("ClusterQueue", "red")
         ]
-        return red["differences"], red["additions"]
+        additions = [text for text in red["additions"] if text.startswith("spec.")]
+        return red["differences"], additions
 
     limit = (
         "spec.resourceGroups[nvidia.com/gpu].flavors[a100-80gb].resources[nvidia.com/gpu]"
