@@ -87,9 +87,9 @@ class TeamSharing:
             off = "Fair sharing is off: whoever asks first borrows what others do not use."
             yield f"{off} To share it evenly: {self._step()}"
         yield (
-            "Who needs its nominal quota gets it back: running work of queues that borrow is stopped "
-            "for it (reclaimWithinCohort: Any). Jobs start again later; a pod without an owner is "
-            "deleted and does not come back."
+            "Who needs its nominal quota gets it back: running work of queues that borrow is "
+            "stopped for it (reclaimWithinCohort: Any). Jobs start again later; a pod without an "
+            "owner is deleted and does not come back."
         )
 
     def _step(self) -> str:

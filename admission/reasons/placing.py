@@ -145,7 +145,7 @@ def runs_beside_sick(resource: str, devices: SickDevices) -> str:
     verb = "is" if devices.amount == 1 else "are"
     return (
         f"{devices.amount} {resource} of {devices.node}, where it runs, {verb} sick "
-        f"({_why_sick(devices)}): it is not stopped for that; check that it goes on, else start "
+        f"({why_sick(devices)}): it is not stopped for that; check that it goes on, else start "
         f"it again, and have the node repaired: kubectl describe node {devices.node}"
     )
 

@@ -307,8 +307,8 @@ def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
         (PREEMPTED, Code.EVICTED,
          "Lost its quota to a workload of queue serving; why: reclamation within the cohort."),
         (replace(PREEMPTED, cut=causes.QuotaCut.SICK), Code.EVICTED,
-         "Lost its quota to a workload of queue serving; why: GPUs of its quota are sick or "
-         "missing."),
+         ("Lost its quota to a workload of queue serving; why: GPUs of its quota are sick or "
+          "missing.")),
         (no_flavor(WaitReason.WAITING_FOR_QUOTA, IN_USE),
          Code.WAITING_FOR_QUOTA, "Waits: needs 5 more a100."),
         (no_flavor(WaitReason.WAITING_FOR_QUOTA, IN_USE, causes.QuotaInUse(GPU, "h100", 6)),
