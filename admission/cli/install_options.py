@@ -79,5 +79,6 @@ visibility_option: Final[Callable[[Any], Any]] = click.option(
     help=f"Serve the pending workloads of each queue as {names.VISIBILITY_GROUP} through the API "
     "server, as kueuectl expects, and to members the GPU-time of their namespace. While the "
     "controller cannot be reached, no namespace can be deleted. With --webhook-url the API "
-    "server looks for the controller on the same host, at the file's visibilityServer.bindPort (8082). Default: as installed before, else not.",
+    "server looks for the controller on the same host, at the file's "
+    "visibilityServer.bindPort (8082). Default: as installed before, else not.",
 )
