@@ -30,7 +30,7 @@ class Promise(NamedTuple):
     rank: int = 0
 
 
-class Stock(NamedTuple):
+class ResourceStock(NamedTuple):
     """What nodes have of one resource.
 
     Attributes:
@@ -42,7 +42,7 @@ class Stock(NamedTuple):
     whole: int
 
 
-class Share(NamedTuple):
+class PromiseShare(NamedTuple):
     """What exists of a promise.
 
     Attributes:
@@ -54,7 +54,7 @@ class Share(NamedTuple):
     elsewhere: Elsewhere = NOT_ELSEWHERE
 
 
-class _Part(NamedTuple):
+class _GivenPart(NamedTuple):
     """What the promise at a place is given of some nodes, when all of them are well."""
 
     place: int
@@ -62,7 +62,9 @@ class _Part(NamedTuple):
     value: int
 
 
-def shared_out(promises: Sequence[Promise], nodes: Mapping[Nodes, Stock]) -> list[Share]:
+def shared_out(
+    promises: Sequence[Promise], nodes: Mapping[Nodes, ResourceStock]
+) -> list[PromiseShare]:
     """Return the share of each promise.
 
     All that nodes have when they are well is handed out in the order of the promises, so what is
@@ -78,7 +80,7 @@ def shared_out(promises: Sequence[Promise], nodes: Mapping[Nodes, Stock]) -> lis
     for flavors in sorted(nodes, key=lambda flavors: (len(flavors), flavors)):
         for flavor in flavors:
             nodes_of.setdefault(flavor, []).append(flavors)
-    parts: dict[Nodes, list[_Part]] = {flavors: [] for flavors in nodes}
+    parts: dict[Nodes, list[_GivenPart]] = {flavors: [] for flavors in nodes}
     before: dict[Nodes, dict[str, int]] = {flavors: {} for flavors in nodes}
     left = {flavors: stock.whole for flavors, stock in nodes.items()}
     elsewhere: list[Elsewhere] = []
@@ -93,7 +95,7 @@ def shared_out(promises: Sequence[Promise], nodes: Mapping[Nodes, Stock]) -> lis
             if taken:
                 owners = before[flavors]
                 owners[promise.owner] = owners.get(promise.owner, 0) + taken
-                parts[flavors].append(_Part(index, promise.rank, taken))
+                parts[flavors].append(_GivenPart(index, promise.rank, taken))
         elsewhere.append(taken_before._replace(amount=min(taken_before.amount, missing)))
     values = [0] * len(promises)
     for flavors, stock in nodes.items():
@@ -106,10 +108,10 @@ def shared_out(promises: Sequence[Promise], nodes: Mapping[Nodes, Stock]) -> lis
             taken = min(promise.value - values[index], left[flavors])
             values[index] += taken
             left[flavors] -= taken
-    return [Share(value, owed) for value, owed in zip(values, elsewhere, strict=True)]
+    return [PromiseShare(value, owed) for value, owed in zip(values, elsewhere, strict=True)]
 
 
-def _kept(parts: Iterable[_Part], usable: int) -> Iterable[tuple[_Part, int]]:
+def _kept(parts: Iterable[_GivenPart], usable: int) -> Iterable[tuple[_GivenPart, int]]:
     """Yield what is usable of each part; they are in the order of their ranks."""
     for _, group in groupby(parts, key=lambda part: part.rank):
         listed = list(group)

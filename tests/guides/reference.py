@@ -6,6 +6,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, Union, get_args, get_origin
@@ -152,6 +153,8 @@ def _texts_of_values() -> Iterator[tuple[str, tuple[str, str]]]:
             values = [kind((pod_set,), 4)]
         elif kind is causes.Preempted:
             values = [_sample(kind, cause) for cause in PreemptionReason]
+            reclaimed = _sample(kind, PreemptionReason.IN_COHORT_RECLAMATION)
+            values += [replace(reclaimed, cut=cut) for cut in causes.QuotaCut]
         elif kind not in {causes.Stated, causes.EvictedBefore}:
             values = [_sample(kind)]
         title = (
@@ -179,6 +182,9 @@ def _sample(kind: Any, *given: Any) -> Any:
         "hole": causes.NodeFree("NODE", 4),
         "refusals": (),
         "telling": (),
+        "possible": (),
+        "taints": (),
+        "cut": None,
         "largest": None,
         "layers": (),
         "excluded": causes.NodesExcluded(4, resources=(("RESOURCE", 4),)),

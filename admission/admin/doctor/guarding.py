@@ -18,7 +18,7 @@ from admission.objects import values
 from admission.objects.cluster_queue import surge_quota
 from admission.objects.cohort import Cohort
 from admission.scheduling import handing_out
-from admission.scheduling.handing_out import Promise, Stock
+from admission.scheduling.handing_out import Promise, ResourceStock
 
 _Group = tuple[str, ...]
 """Flavors that select the same nodes, sorted."""
@@ -73,7 +73,7 @@ def _shown_name(holder: Holder) -> str:
     return f"Cohort {name}" if isinstance(holder, Cohort) else name
 
 
-def _stock(picture: Picture, resource: str, flavors: Sequence[str]) -> dict[_Group, Stock]:
+def _stock(picture: Picture, resource: str, flavors: Sequence[str]) -> dict[_Group, ResourceStock]:
     """Return what nodes have, by who selects them."""
     selecting: dict[str, list[str]] = {}
     exists: dict[str, int] = {}
@@ -87,11 +87,11 @@ def _stock(picture: Picture, resource: str, flavors: Sequence[str]) -> dict[_Gro
                 worth = capacity.worth_of(facts, part.sick, picture.catalogue)
                 sick[facts.name] = {**part.sick, **costs.virtual(worth)}.get(resource, 0)
     outside = _outside(picture, resource) if resources.is_device(resource) else _NOTHING
-    stock: dict[_Group, Stock] = {}
+    stock: dict[_Group, ResourceStock] = {}
     for node, group in selecting.items():
-        usable, whole = stock.get(tuple(group), Stock(0, 0))
+        usable, whole = stock.get(tuple(group), ResourceStock(0, 0))
         has = max(0, exists[node] - outside.get(node, 0))
-        stock[tuple(group)] = Stock(usable + has, whole + exists[node] + sick[node])
+        stock[tuple(group)] = ResourceStock(usable + has, whole + exists[node] + sick[node])
     return stock
 
 

@@ -30,7 +30,7 @@ from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
 from admission.reasons import added_conditions
 from admission.scheduling import capping, handing_out, hierarchy, model
-from admission.scheduling.handing_out import Promise, Share, Stock
+from admission.scheduling.handing_out import Promise, PromiseShare, ResourceStock
 from admission.scheduling.hierarchy import QueueNode, QuotaNode
 from admission.scheduling.state import SchedulerState
 
@@ -463,7 +463,7 @@ class CapacityGuard:
                 promised.setdefault(pair.resource, []).append((key, pair))
         for resource, listed in promised.items():
             nodes = {
-                flavors: Stock(stock.usable.get(resource, 0), stock.whole.get(resource, 0))
+                flavors: ResourceStock(stock.usable.get(resource, 0), stock.whole.get(resource, 0))
                 for flavors, stock in self._by_nodes.items()
             }
             for (key, pair), share in zip(listed, self._shared_out(listed, nodes), strict=True):
@@ -475,8 +475,8 @@ class CapacityGuard:
     def _shared_out(
         self,
         listed: Iterable[tuple[_Key, FlavorResource]],
-        nodes: Mapping[tuple[str, ...], Stock],
-    ) -> list[Share]:
+        nodes: Mapping[tuple[str, ...], ResourceStock],
+    ) -> list[PromiseShare]:
         """Return what exists of promises of one resource, which are in their turn."""
         return handing_out.shared_out(
             [
@@ -502,10 +502,10 @@ class CapacityGuard:
             return True
         return self._totals[pair] > self._stock(pair).usable
 
-    def _stock(self, pair: FlavorResource) -> Stock:
+    def _stock(self, pair: FlavorResource) -> ResourceStock:
         """Return what nodes have of a resource that only one flavor selects."""
         stock = self._by_nodes.get((pair.flavor,), _NO_NODES)
-        return Stock(stock.usable.get(pair.resource, 0), stock.whole.get(pair.resource, 0))
+        return ResourceStock(stock.usable.get(pair.resource, 0), stock.whole.get(pair.resource, 0))
 
     def _share_to(
         self, dirty: set[_Key], flipped: set[_Key], touched: AbstractSet[FlavorResource]
@@ -551,7 +551,7 @@ class CapacityGuard:
             if pair in self._promises[key]
         ]
         listed = [(key, pair) for key in sorted(keys, key=self._turn)]
-        nodes: dict[tuple[str, ...], Stock] = {(pair.flavor,): self._stock(pair)}
+        nodes: dict[tuple[str, ...], ResourceStock] = {(pair.flavor,): self._stock(pair)}
         queues_changed = set()
         for (key, _), share in zip(listed, self._shared_out(listed, nodes), strict=True):
             before = self._elsewhere.setdefault(key, {}).pop(pair, NOT_ELSEWHERE)
