@@ -168,7 +168,7 @@ def usage(
     )
     now = int(output.clock().now().timestamp())
     only, has_runs = namespace or "", _OWNER in dimensions
-    read = _Read(since, now, fields, has_runs)
+    read = _ReadUsage(since, now, fields, has_runs)
     records: tuple[Record, ...] = ()
     with asking.asked(kubeconfig, context, None) as target:
         try:
@@ -186,7 +186,7 @@ def usage(
     asking.say(_lines(usage_, now, since, limit, tables.width(), only, has_runs=has_runs))
 
 
-class _Read(NamedTuple):
+class _ReadUsage(NamedTuple):
     """What is asked for, wherever it is read.
 
     Attributes:
@@ -206,7 +206,7 @@ def _of_records(
     api: Api,
     namespace: str,
     own_namespace: str,
-    read: _Read,
+    read: _ReadUsage,
     records: tuple[Record, ...],
     unreadable: tuple[str, ...],
 ) -> Usage | None:
@@ -225,7 +225,7 @@ def _of_records(
     )
 
 
-def _of_member(api: Api, namespace: str, read: _Read, system_namespace: str) -> Usage | None:
+def _of_member(api: Api, namespace: str, read: _ReadUsage, system_namespace: str) -> Usage | None:
     """Return what who may not read the records of all teams sees of a namespace."""
     try:
         records, unreadable = usages.read(api, namespace, resources.USAGE_RECORDS)
@@ -299,7 +299,7 @@ def _why_unrecorded(api: Api, system_namespace: str) -> str:
     )
 
 
-def _of_workloads(counted: NamespaceUsage, read: _Read, step: str) -> Usage | None:
+def _of_workloads(counted: NamespaceUsage, read: _ReadUsage, step: str) -> Usage | None:
     """Return what the Workloads of a namespace say, with what would show all; None of no time."""
     usage_ = usages.summed(
         [counted.record],

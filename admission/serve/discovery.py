@@ -153,7 +153,7 @@ def _aggregated_resources(version: str) -> list[dict[str, Any]]:
     ]
 
 
-class _Read(NamedTuple):
+class _ReadablePath(NamedTuple):
     """What is described of a path that can be read.
 
     Attributes:
@@ -177,11 +177,11 @@ class _Read(NamedTuple):
     answer: str
 
 
-def _reads(version: str) -> Iterator[_Read]:
+def _reads(version: str) -> Iterator[_ReadablePath]:
     root = f"/apis/{GROUP}/{version}"
     for plural, singular, namespaced in _QUEUES:
         scope = "namespaces/{namespace}/" if namespaced else ""
-        yield _Read(
+        yield _ReadablePath(
             path=f"{root}/{scope}{plural}/{{name}}/{SUBRESOURCE}",
             parameters=("namespace", "name") if namespaced else ("name",),
             query=(("limit", _NUMBER), ("offset", _NUMBER)),
@@ -191,7 +191,7 @@ def _reads(version: str) -> Iterator[_Read]:
             kind=lists.KIND,
             answer=lists.KIND,
         )
-    yield _Read(
+    yield _ReadablePath(
         path=f"{root}/namespaces/{{namespace}}/{_USAGE.plural}",
         parameters=("namespace",),
         query=(("limit", _NUMBER), ("continue", _TEXT)),
@@ -203,11 +203,13 @@ def _reads(version: str) -> Iterator[_Read]:
     )
 
 
-def _paths(version: str, operation: Callable[[str, _Read], dict[str, Any]]) -> dict[str, Any]:
+def _paths(
+    version: str, operation: Callable[[str, _ReadablePath], dict[str, Any]]
+) -> dict[str, Any]:
     return {read.path: {"get": operation(version, read)} for read in _reads(version)}
 
 
-def _common(version: str, read: _Read) -> dict[str, Any]:
+def _common(version: str, read: _ReadablePath) -> dict[str, Any]:
     return {
         "description": read.description,
         "operationId": f"readVisibility{version.capitalize()}{read.name}",
@@ -216,7 +218,7 @@ def _common(version: str, read: _Read) -> dict[str, Any]:
     }
 
 
-def _swagger_operation(version: str, read: _Read) -> dict[str, Any]:
+def _swagger_operation(version: str, read: _ReadablePath) -> dict[str, Any]:
     in_query = [{"name": name, "in": "query", **form} for name, form in read.query]
     in_path = [
         {"name": name, "in": "path", "required": True, "type": "string"}
@@ -231,7 +233,7 @@ def _swagger_operation(version: str, read: _Read) -> dict[str, Any]:
     }
 
 
-def _operation(version: str, read: _Read) -> dict[str, Any]:
+def _operation(version: str, read: _ReadablePath) -> dict[str, Any]:
     in_query = [{"name": name, "in": "query", "schema": form} for name, form in read.query]
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": _TEXT} for name in read.parameters

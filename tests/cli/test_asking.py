@@ -598,7 +598,8 @@ def test_what_never_starts_is_told_once_per_cause_and_counted_by_top(world: Worl
             world.store.delete(resources.WORKLOADS, f"big-{number}", "ml")
     (note,) = notes
     assert note.startswith(
-        "note: 4 wait and never start as they are (ml/big-0, ml/big-1, ml/big-2 and 1 more): "
+        "note: 4 wait and never start as they are (ml/workload/big-0, ml/workload/big-1, "
+        "ml/workload/big-2 and 1 more): "
     )
     asked, of_never = verdict.split(", ")[-2:]
     assert asked.endswith(" asked for by waiting Workloads")

@@ -457,8 +457,8 @@ def _beyond_quota(picture: Picture) -> Iterator[DoctorFinding]:
             )
             mend = (
                 f"raise the nominalQuota in {_promising(picture, flavor)}, or divide all GPUs "
-                "anew: gpu-admission init --team NAME for each team. Nothing is wrong if they are "
-                "kept for pods without a queue"
+                "anew, with --team NAME for each team: gpu-admission init --team NAME. Nothing is "
+                "wrong if they are kept for pods without a queue"
             )
             yield warning("ResourceFlavor", tuple(flavors), problem, mend)
 
