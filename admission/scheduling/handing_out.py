@@ -3,7 +3,7 @@
 Source: docs/adr/0030-the-capacity-guard.md.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -68,9 +68,10 @@ def shared_out(
     """Return the share of each promise.
 
     All that nodes have when they are well is handed out in the order of the promises, so what is
-    promised beyond it has no GPUs behind it. What is sick or held outside of queues is then taken
-    from those of the highest rank first, and within a rank from each in proportion to what it was
-    given. What is left on other nodes replaces it.
+    promised beyond it has no GPUs behind it. What can be used is then handed out rank by rank, so
+    what is sick or held outside of queues is taken from the highest rank first. Within a rank it
+    is taken from each in proportion to what it was given, and what is left on other nodes
+    replaces it: also nodes that promises of a higher rank were given.
 
     Args:
         promises: in the order in which they are served, by rank first; all of one resource.
@@ -98,26 +99,20 @@ def shared_out(
                 parts[flavors].append(_GivenPart(index, promise.rank, taken))
         elsewhere.append(taken_before._replace(amount=min(taken_before.amount, missing)))
     values = [0] * len(promises)
-    for flavors, stock in nodes.items():
-        usable = {part.place: value for part, value in _kept(parts[flavors], stock.usable)}
-        left[flavors] = stock.usable - sum(usable.values())
-        for index, value in usable.items():
-            values[index] += value
-    for index, promise in enumerate(promises):
-        for flavors in nodes_of.get(promise.flavor, ()):
-            taken = min(promise.value - values[index], left[flavors])
-            values[index] += taken
-            left[flavors] -= taken
+    usable = {flavors: stock.usable for flavors, stock in nodes.items()}
+    for rank, group in groupby(range(len(promises)), key=lambda index: promises[index].rank):
+        for flavors, given_parts in parts.items():
+            of_rank = [part for part in given_parts if part.rank == rank]
+            kept = in_proportion(usable[flavors], [part.value for part in of_rank])
+            usable[flavors] -= sum(kept)
+            for part, value in zip(of_rank, kept, strict=True):
+                values[part.place] += value
+        for index in group:
+            for flavors in nodes_of.get(promises[index].flavor, ()):
+                taken = min(promises[index].value - values[index], usable[flavors])
+                values[index] += taken
+                usable[flavors] -= taken
     return [PromiseShare(value, owed) for value, owed in zip(values, elsewhere, strict=True)]
-
-
-def _kept(parts: Iterable[_GivenPart], usable: int) -> Iterable[tuple[_GivenPart, int]]:
-    """Yield what is usable of each part; they are in the order of their ranks."""
-    for _, group in groupby(parts, key=lambda part: part.rank):
-        listed = list(group)
-        values = in_proportion(usable, [part.value for part in listed])
-        usable -= sum(values)
-        yield from zip(listed, values, strict=True)
 
 
 _GIB: Final = 2**30
