@@ -375,11 +375,11 @@ class SchedulerState:
 
     def drop_workload(self, key: ChargeKey, now_us: int = 0) -> None:
         """Forget a workload."""
+        if isinstance(key, WorkloadKey):
+            self._settle_promises()
         workload = self._workloads.pop(key)
         if workload is None:
             return
-        if not workload.is_pod:
-            self._settle_promises()
         self._assumed.pop(key, None)
         self._preemption_history.forget(key)
         self._fair_usage.released(workload)
@@ -893,6 +893,7 @@ class SchedulerState:
                     holder = None if workload is None else self._held_by(workload)
                     if workload is not None and holder is not None:
                         self._promise(workload, holder, now_us)
+        self._settle_promises()
 
     def _look_at_nodes(self, now_us: int) -> None:
         """Keep promises that nodes could not keep elsewhere, and try again who waits for room."""
@@ -1456,6 +1457,7 @@ class SchedulerState:
                 no_place.count,
                 no_place.flavors,
                 has_devices=asks_devices(workload),
+                possible=no_place.possible,
             )
             if want is None:
                 return None

@@ -73,6 +73,19 @@ def test_places_stay_where_they_were_when_what_is_charged_for_them_changes() -> 
     assert free(made) == before
 
 
+def test_places_stay_though_a_charge_ended_with_the_news_of_the_deletion() -> None:
+    made = admitted_train(nodes=4)
+    before = made.places.ledger.places(TRAIN)
+    charge(made, PodCharge("default", "train-0"))
+    made.world.state.drop_workload(PodCharge("default", "train-0"), NOW_US)
+
+    made.world.finish("train")
+    assert made.places.ledger.places(TRAIN) == before
+    charge(made, OWNER, 2)
+    assert sum(free(made).values()) == 8
+    assert made.places.ledger.places(TRAIN) == before
+
+
 def test_each_pod_has_one_place_whether_it_is_bound_or_not() -> None:
     made = admitted_train(3, nodes=4)
     made.pod("bound-early", "n3", {GPU: 4}, "train")
