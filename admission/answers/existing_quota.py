@@ -63,7 +63,7 @@ def of(forest: CohortHierarchy, views: Iterable[ClusterQueue]) -> CappedTrees:
     uncounted = set[tuple[str, FlavorResource]]()
     for name, node in forest.queues.items():
         is_guarded = id(node.root()) in guarded
-        existing = _told(by_name[name]) if is_guarded else {}
+        existing = (stated(by_name[name]) or {}) if is_guarded else {}
         spec = capping.capped(
             node.spec,
             {pair: quota.share for pair, quota in existing.items()},
@@ -81,12 +81,15 @@ def of(forest: CohortHierarchy, views: Iterable[ClusterQueue]) -> CappedTrees:
     return CappedTrees(trees, uncounted)
 
 
-def _told(view: ClusterQueue) -> dict[FlavorResource, reading.ExistingQuota]:
-    """Return what exists of what a ClusterQueue promises too much of, by its condition."""
+def stated(view: ClusterQueue) -> dict[FlavorResource, reading.ExistingQuota] | None:
+    """Return what exists of what a ClusterQueue promises too much of, by its condition.
+
+    None is returned where it has no such condition.
+    """
     condition = _condition(view)
-    if condition is None or condition.status != "False":
-        return {}
-    return reading.existing_quota(condition.message)
+    if condition is None:
+        return None
+    return reading.existing_quota(condition.message) if condition.status == "False" else {}
 
 
 def _condition(view: ClusterQueue) -> Condition | None:

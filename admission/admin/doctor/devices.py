@@ -232,6 +232,8 @@ def _held_to_what_exists(
 ) -> Iterator[DoctorFinding]:
     """Yield the ClusterQueues whose quota the capacity guard holds below the nominal one.
 
+    What counts of it is what the controller says; ``?`` where it has not said it yet.
+
     Args:
         picture: of the cluster.
         pair: the quota, all of which is guarded.
@@ -239,12 +241,13 @@ def _held_to_what_exists(
         uncordon: what to do first; empty for nothing.
     """
     text = partial(quota_use.amount_text, pair.resource)
-    lost = guarding.taken(picture, pair.resource, [pair.flavor])
-    if not lost:
+    cut = guarding.in_force(picture, pair)
+    if not cut:
         return
-    queues = tuple(each.holder for each in lost)
+    queues = tuple(each.holder for each in cut)
     amounts = [
-        f"{each.holder} {text(each.nominal - each.taken)} of {text(each.nominal)}" for each in lost
+        f"{each.holder} {'?' if each.share is None else text(each.share)} of {text(each.nominal)}"
+        for each in cut
     ]
     problem = (
         f"the capacity guard holds the nominal quota of {pair.resource} in flavor {pair.flavor} "

@@ -1,18 +1,26 @@
-"""Whose nominal quota the capacity guard would take, were it set on all that promise a resource.
+"""Whose nominal quota the capacity guard takes, or would take.
 
-It hands out what exists as `admission.controller.devices.capacity_guard` does;
+Of queues on which it is in force, their conditions tell it (`in_force`). `taken` tells what it
+would take, were it set on all that promise a resource. It hands out what exists as
+`admission.controller.devices.capacity_guard` does;
 tests/admin/doctor/test_guarding.py compares both.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import Final, NamedTuple
 
+from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.picture import Picture, is_admitted
+from admission.answers import existing_quota
 from admission.answers.queue_problems import Holder, top_of
 from admission.base import amount, names
 from admission.base.errors import InvalidValueError
-from admission.gpu import capacity, costs, resources
+from admission.base.names import FlavorResource
+from admission.gpu import capacity, costs
+from admission.gpu.nodes import NodeFacts
 from admission.objects import pods as pod_objects
 from admission.objects import values
 from admission.objects.cluster_queue import surge_quota
@@ -22,6 +30,8 @@ from admission.scheduling.handing_out import Promise, ResourceStock
 
 _Group = tuple[str, ...]
 """Flavors that select the same nodes, sorted."""
+_ByNode = Mapping[str, Mapping[str, int]]
+"""Devices by the name of a node and their own."""
 
 
 class WithheldQuota(NamedTuple):
@@ -68,47 +78,114 @@ def taken(picture: Picture, resource: str, flavors: Iterable[str]) -> tuple[With
     )
 
 
+class QuotaInForce(NamedTuple):
+    """Nominal quota of a ClusterQueue that the guard holds to what exists.
+
+    Attributes:
+        holder: name of the ClusterQueue.
+        share: what of it counts; None where the controller has not said it yet.
+        nominal: all of it.
+    """
+
+    holder: str
+    share: int | None
+    nominal: int
+
+
+def in_force(picture: Picture, pair: FlavorResource) -> tuple[QuotaInForce, ...]:
+    """Return the ClusterQueues of whose quota not all counts, as their conditions say it.
+
+    Args:
+        picture: of the cluster; the guard is in force on all with quota of the flavor.
+        pair: the quota.
+    """
+    listed = []
+    for queue in sorted(picture.cluster_queues, key=lambda queue: queue.metadata.name):
+        nominal = _nominal(queue, pair.resource, {pair.flavor}).get(pair.flavor, 0)
+        if not nominal or nominal == amount.UNLIMITED:
+            continue
+        stated = existing_quota.stated(queue)
+        if stated is None:
+            listed.append(QuotaInForce(queue.metadata.name, None, nominal))
+        elif pair in stated and stated[pair].share < nominal:
+            listed.append(QuotaInForce(queue.metadata.name, stated[pair].share, nominal))
+    return tuple(listed)
+
+
 def _shown_name(holder: Holder) -> str:
     name = holder.metadata.name
     return f"Cohort {name}" if isinstance(holder, Cohort) else name
 
 
 def _stock(picture: Picture, resource: str, flavors: Sequence[str]) -> dict[_Group, ResourceStock]:
-    """Return what nodes have, by who selects them."""
-    selecting: dict[str, list[str]] = {}
-    exists: dict[str, int] = {}
-    sick: dict[str, int] = {}
-    for name in flavors:
-        flavor = picture.flavors[name]
-        for facts, part in picture.nodes_of(flavor):
-            if picture.repelling(flavor, facts.name) is None:
-                selecting.setdefault(facts.name, []).append(name)
-                exists[facts.name] = {**part.units, **costs.virtual(part.worth)}.get(resource, 0)
-                worth = capacity.worth_of(facts, part.sick, picture.catalogue)
-                sick[facts.name] = {**part.sick, **costs.virtual(worth)}.get(resource, 0)
-    outside = _outside(picture, resource) if resources.is_device(resource) else _NOTHING
+    """Return what nodes have, by who selects them.
+
+    A node counts for the flavors whose pods tolerate its taints. Where none does, it counts for
+    all that select it with what admitted pods hold, and what is sick as the node is cordoned or
+    not ready.
+    """
+    in_use, outside = _on_nodes(picture)
     stock: dict[_Group, ResourceStock] = {}
-    for node, group in selecting.items():
-        usable, whole = stock.get(tuple(group), ResourceStock(0, 0))
-        has = max(0, exists[node] - outside.get(node, 0))
-        stock[tuple(group)] = ResourceStock(usable + has, whole + exists[node] + sick[node])
+    for facts, part in picture.gpu_nodes:
+        selecting = sorted(
+            name
+            for name, flavor in picture.flavors.items()
+            if pictures.selects(flavor, facts.labels)
+        )
+        takers = _takers(picture, selecting, facts.name)
+        group = tuple(name for name in takers or selecting if name in flavors)
+        if not group:
+            continue
+        used, others_use, sick = (
+            _valued(picture, facts, devices, resource)
+            for devices in (
+                in_use.get(facts.name, _NOTHING),
+                outside.get(facts.name, _NOTHING),
+                part.sick if takers or picture.has_state_taint(facts.name) else _NOTHING,
+            )
+        )
+        exists = {**part.units, **costs.virtual(part.worth)}.get(resource, 0) if takers else 0
+        left = max(0, exists - others_use)
+        on_sick = max(0, used - left)
+        usable, whole = stock.get(group, ResourceStock(0, 0))
+        stock[group] = ResourceStock(
+            usable + max(left, used), whole + exists + on_sick + max(0, sick - on_sick)
+        )
     return stock
+
+
+def _valued(picture: Picture, facts: NodeFacts, devices: Mapping[str, int], resource: str) -> int:
+    """Return how much of a resource devices of a node are."""
+    if not devices:
+        return 0
+    worth = capacity.worth_of(facts, devices, picture.catalogue)
+    return {**devices, **costs.virtual(worth)}.get(resource, 0)
 
 
 _NOTHING: Final[Mapping[str, int]] = {}
 
 
-def _outside(picture: Picture, resource: str) -> Mapping[str, int]:
-    """Return what pods of no queue hold, by node, as far as pods could be read."""
-    outside: dict[str, int] = {}
+def _takers(picture: Picture, selecting: Iterable[str], node: str) -> list[str]:
+    """Return the flavors whose pods tolerate the taints of a node."""
+    takers = []
+    for name in selecting:
+        with suppress(InvalidValueError):  # of such a flavor nothing is admitted
+            if picture.repelling(picture.flavors[name], node) is None:
+                takers.append(name)
+    return takers
+
+
+def _on_nodes(picture: Picture) -> tuple[_ByNode, _ByNode]:
+    """Return the devices that pods of queues hold, and other pods, as far as they can be read."""
+    in_use: dict[str, Counter[str]] = {}
+    outside: dict[str, Counter[str]] = {}
     for pod in picture.pods:
-        if pod.spec.node_name and not is_admitted(pod):
-            try:
-                has = pod_objects.held_gpus(pod).get(resource, 0)
-            except InvalidValueError:
-                continue  # of such a pod it is not known
-            outside[pod.spec.node_name] = outside.get(pod.spec.node_name, 0) + has
-    return outside
+        if pod.spec.node_name:
+            with suppress(InvalidValueError):  # of such a pod it is not known
+                sums = in_use if is_admitted(pod) else outside
+                devices = pod_objects.held_gpus(pod)
+                sums.setdefault(pod.spec.node_name, Counter()).update(devices)
+    return in_use, outside
 
 
 def _in_turn(

@@ -239,6 +239,10 @@ class Picture:
         tolerations = predicate.tolerated_in(value, self.settings.gpu.toleration_key)
         return predicate.repelling(self._taints.get(node, ()), tolerations)
 
+    def has_state_taint(self, node: str) -> bool:
+        """Return whether a taint of a node says that it is cordoned, not ready or unreachable."""
+        return any(taint.key in nodes.STATES for taint in self._taints.get(node, ()))
+
     @cached_property
     def _taints(self) -> Mapping[str, tuple[Taint, ...]]:
         return {node.metadata.name: values.taints(node.spec.taints or ()) for node in self.nodes}

@@ -14,7 +14,7 @@ from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.findings import Severity
 from admission.admin.doctor.picture import Overload, Trial
 from admission.admin.passing import Passing
-from admission.base import names
+from admission.base import conditions, names
 from admission.base.causes import ChecksInactive
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
@@ -22,7 +22,7 @@ from admission.installed.cabundles import MUTATING_NAME, VALIDATING_NAME
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import broken_glass
-from admission.reasons import kueue
+from admission.reasons import added_conditions, kueue
 from tests.admin.doctor.clusters import NOW, PRODUCT, SYSTEM, Broken, at, issued
 from tests.builders.metadata import make_condition
 from tests.builders.pods import make_pod
@@ -621,9 +621,24 @@ def quota_exceeds_what_exists(broken: Broken) -> None:
     ]  # fmt: skip
 
 
-def _guard(broken: Broken) -> None:
+def _guard(broken: Broken, **exist: int) -> None:
+    """The guard is in force; the controller says of queues how much of their quota exists."""
     for queue in broken.objects[resources.CLUSTER_QUEUES]:
-        queue["metadata"]["annotations"] = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+        metadata = queue["metadata"]
+        metadata["annotations"] = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+        count = exist.get(metadata["name"])
+        sentence = added_conditions.shortage(
+            names.GPU_RESOURCE, "a100", promised="100", exist=str(count), healthy=str(count),
+            kept="", sick="", outside="", other_holders="",
+        )  # fmt: skip
+        text = (
+            added_conditions.capacity_sufficient(())
+            if count is None
+            else added_conditions.quota_exceeds_capacity([sentence], ())
+        )
+        status = "True" if count is None else "False"
+        stated = make_condition(conditions.CAPACITY_SUFFICIENT, status, text.reason, text.message)
+        queue.setdefault("status", {}).setdefault("conditions", []).append(stated)
 
 
 @fault("quota-capacity", WARNING, "research", "the capacity guard holds the nominal quota of "
@@ -631,14 +646,22 @@ def _guard(broken: Broken) -> None:
        "more are on no node: nodes are gone", "kubectl edit clusterqueue research")  # fmt: skip
 def quota_is_held_to_what_exists(broken: Broken) -> None:
     quota_exceeds_what_exists(broken)
-    _guard(broken)
+    _guard(broken, research=16)
+
+
+@fault("quota-capacity", WARNING, "research", "to what exists: research ? of 40; its nodes have",
+       "kubectl edit clusterqueue research")  # fmt: skip
+def quota_is_held_and_the_controller_has_not_said_to_what(broken: Broken) -> None:
+    quota_exceeds_what_exists(broken)
+    annotations = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+    broken.one(resources.CLUSTER_QUEUES)["metadata"]["annotations"] = annotations
 
 
 @fault("quota-capacity", WARNING, "research", "research 8 of 16; its nodes have 8; 8 more cannot "
        "be used: 8 on gpu-0 (cordoned)", "kubectl uncordon NODE")  # fmt: skip
 def quota_is_held_because_of_a_cordon(broken: Broken) -> None:
     _cordon(broken.nodes[0])
-    _guard(broken)
+    _guard(broken, research=8)
 
 
 @fault("quota-capacity", WARNING, "research", "research 14 of 16; its nodes have 14; 2 more "
@@ -646,19 +669,26 @@ def quota_is_held_because_of_a_cordon(broken: Broken) -> None:
        "repair or add nodes: the quota counts again by itself", also=("gpu-health",))  # fmt: skip
 def quota_is_held_because_of_sick_gpus(broken: Broken) -> None:
     the_device_plugin_has_taken_gpus_off(broken)
-    _guard(broken)
+    _guard(broken, research=14)
 
 
-def test_all_queues_that_are_held_below_their_quota_are_named_with_what_they_have() -> None:
+def test_all_queues_that_are_held_below_their_quota_are_named_with_what_the_guard_says() -> None:
     broken = Broken()
     broken.objects[resources.CLUSTER_QUEUES] = [
         make_cluster_queue(name, quota=quota) for name, quota in (("a", 6), ("b", 6), ("c", 4))
     ]
-    _guard(broken)
+    _guard(broken, b=5, c=1)
     _cordon(broken.nodes[1])
     (finding,) = devices.quota(broken.picture())
     assert (finding.kind, finding.names) == ("ClusterQueue", ("b", "c"))
-    assert "to what exists: b 2 of 6, c 0 of 4; its nodes have 8" in finding.what
+    assert "to what exists: b 5 of 6, c 1 of 4; its nodes have 8" in finding.what
+
+
+def test_quota_is_not_held_where_running_pods_keep_what_is_cordoned() -> None:
+    broken = Broken()
+    _cordon(broken.nodes[1])
+    _guard(broken)
+    assert not list(devices.quota(broken.picture()))
 
 
 @fault("node-flavors", WARNING, "a100", "6 nvidia.com/gpu are in no queue's quota, so no queue "
