@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from admission.kube import resources as kinds
 from admission.kube.api import Document
 from admission.objects import nodes as node_objects
 from admission.objects import resource_claim, values, views
-from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cluster_queue import ClusterQueue, surge_quota
 from admission.objects.cohort import Cohort
 from admission.objects.resource_claim import DeviceClass
 from admission.objects.resource_flavor import ResourceFlavor
@@ -439,15 +440,19 @@ def nodes_without_flavor(picture: Picture) -> Iterator[DoctorFinding]:
 
 def _beyond_quota(picture: Picture) -> Iterator[DoctorFinding]:
     """Yield flavors whose nodes have more than the queues promise, as after a team was removed."""
-    nominal = _nominal(picture)
+    promises = _with_surge(picture)
     by_resource: dict[str, list[str]] = {}
-    for pair, promised in nominal.items():
+    counted: dict[str, set[str]] = {}
+    for pair, promised in promises.items():
         if pair.flavor in picture.flavors and promised:
             by_resource.setdefault(pair.resource, []).append(pair.flavor)
+            counted.setdefault(pair.flavor, set()).add(pair.resource)
     for resource, listed in by_resource.items():
         for flavors, has in _joined(picture, resource, listed):
+            if _are_counted_twice(set().union(*(counted[flavor] for flavor in flavors))):
+                continue
             promised = sum(
-                nominal[FlavorResource(names.FlavorName(flavor), names.ResourceName(resource))]
+                promises[FlavorResource(names.FlavorName(flavor), names.ResourceName(resource))]
                 for flavor in flavors
             )
             if promised >= has:
@@ -464,6 +469,21 @@ def _beyond_quota(picture: Picture) -> Iterator[DoctorFinding]:
                 "wrong if they are kept for pods without a queue"
             )
             yield warning("ResourceFlavor", tuple(flavors), problem, mend)
+
+
+def _with_surge(picture: Picture) -> dict[FlavorResource, int]:
+    """Return nominal and surge quota of GPUs by flavor and resource."""
+    promises = _nominal(picture)
+    for queue in picture.cluster_queues:
+        for pair, value in surge_quota(queue).items():
+            if quota_use.is_gpu(pair.resource):
+                promises[pair] = amount.add(promises.get(pair, 0), value)
+    return promises
+
+
+def _are_counted_twice(counted: AbstractSet[str]) -> bool:
+    """Return whether the same GPUs are promised under several names, as with GPU memory."""
+    return len(counted) > 1 and any(map(resources.is_virtual, counted))
 
 
 def taints(picture: Picture) -> Iterator[DoctorFinding]:

@@ -712,6 +712,27 @@ def test_gpus_that_a_cohort_lends_to_all_are_in_quota() -> None:
     assert not list(devices.nodes_without_flavor(broken.picture()))
 
 
+@pytest.mark.parametrize("resource", [names.GPU_MEMORY, names.GPU_SLICES])
+def test_gpus_that_are_promised_as_memory_or_slices_are_in_quota(resource: str) -> None:
+    broken = Broken()
+    a_team_was_removed(broken)
+    memory = make_cluster_queue("parts", quotas={"a100": {resource: "40"}})
+    broken.objects[resources.CLUSTER_QUEUES].append(memory)
+    assert not list(devices.nodes_without_flavor(broken.picture()))
+
+
+def test_surge_quota_is_quota() -> None:
+    broken = Broken()
+    a_team_was_removed(broken)
+    metadata = broken.one(resources.CLUSTER_QUEUES)["metadata"]
+    metadata["annotations"] = {names.SURGE_QUOTA: f"a100/{names.GPU_RESOURCE}=4"}
+    (finding,) = devices.nodes_without_flavor(broken.picture())
+    assert finding.what.startswith("2 nvidia.com/gpu are in no queue's quota")
+    assert "queues promise 14" in finding.what
+    metadata["annotations"] = {names.SURGE_QUOTA: f"a100/{names.GPU_RESOURCE}=6"}
+    assert not list(devices.nodes_without_flavor(broken.picture()))
+
+
 @fault("quota-capacity", WARNING, "a100", "it selects nodes that everything selects too: queues "
        "promise 24 nvidia.com/gpu of these flavors together, their nodes have 16",
        "have each node selected by one flavor")  # fmt: skip

@@ -169,7 +169,9 @@ def test_of_guarded_queues_the_doctor_says_what_the_controller_says() -> None:
     broken = Broken()
     broken.nodes[:] = made.store.list(resources.NODES).items
     broken.objects[resources.RESOURCE_FLAVORS] = FLAVORS
-    broken.objects[resources.CLUSTER_QUEUES] = made.store.list(resources.CLUSTER_QUEUES).items
+    broken.objects[resources.CLUSTER_QUEUES] = list(
+        made.store.list(resources.CLUSTER_QUEUES).items
+    )
     (finding,) = devices.quota(broken.picture())
     assert (finding.kind, finding.names) == ("ClusterQueue", ("alpha", "zeta"))
     assert "alpha 4 of 8, zeta 4 of 8" in finding.what
