@@ -48,6 +48,7 @@ class Line:
             only.
         in_force: what of `nominal` counts; less where the capacity guard holds it to the GPUs that
             exist. None where that is not known, and of a Cohort.
+        surge: the part of `used` that surge quota covers; of ClusterQueues only.
     """
 
     flavor: str
@@ -59,6 +60,7 @@ class Line:
     releasing: int | None = 0
     without_node: int = 0
     in_force: int | None = None
+    surge: int = 0
 
     @property
     def cut(self) -> int:
@@ -383,6 +385,7 @@ def _of_queue_overview(queue: QueueOverview) -> QueueUse:
                 releasing=queue.leaving.get(pair, 0),
                 without_node=_without_node(queue, pair),
                 in_force=0 if quota is None else quota.nominal,
+                surge=surge,
             )
         )
     requested = {str(name): value for name, value in queue.requested.items() if value}
@@ -643,18 +646,20 @@ def _line(
     unbound: Mapping[FlavorResource, StatedWithoutNode],
 ) -> Line:
     nominal, used = quota.nominal(node, pair), node.usage.get(pair, 0)
+    surge = node.surge_usage.get(pair, 0)
     without = unbound.get(pair)
     is_known = (node.name, pair) not in read.uncounted
     return Line(
         flavor=pair.flavor,
         resource=pair.resource,
         nominal=nominal,
-        used=used + node.surge_usage.get(pair, 0),
+        used=used + surge,
         borrowed=_borrowed(used, nominal, has_parent=node.parent is not None),
         lent=_lent(node, pair, nominal, used),
         releasing=None if leaving is None else leaving.get(pair, 0),
         without_node=0 if without is None else without.amount,
         in_force=quota.nominal(read.admitting.queues[node.name], pair) if is_known else None,
+        surge=surge,
     )
 
 

@@ -17,6 +17,7 @@ from admission.answers.quota_use import (
     Line,
     LocalLine,
     LocalUse,
+    QueueUse,
     Use,
     Waiting,
 )
@@ -384,7 +385,7 @@ def _of_resource(use: Use, resource: str, width: int) -> Iterator[str]:
     for queue in use.queues:
         for queue_line in queue.lines:
             if queue_line.resource == resource and queue_line.cut:
-                yield from tables.sentence(_cut_note(queue.name, queue_line), width, "  ")
+                yield from tables.sentence(_cut_note(queue, queue_line), width, "  ")
     rows = [
         (
             flavor.name,
@@ -410,16 +411,20 @@ def _of_resource(use: Use, resource: str, width: int) -> Iterator[str]:
                     yield from tables.sentence(_sick_note(flavor.name, line), width, "  ")
 
 
-def _cut_note(queue: str, line: Line) -> str:
-    """Return how much of a nominal quota counts where the capacity guard cuts it."""
+def _cut_note(queue: QueueUse, line: Line) -> str:
+    """Return how much of a nominal quota counts where the capacity guard cuts it.
+
+    What is in use beyond that is borrowed from the Cohort; without one nobody takes it back, nor
+    what surge quota covers.
+    """
     in_force, nominal = (
         _text(line.resource, value) for value in (line.in_force or 0, line.nominal)
     )
     note = (
-        f"note: only {in_force} of the nominal quota of {nominal} {line.flavor} of {queue} counts "
-        "now: the capacity guard holds it to the GPUs that exist"
+        f"note: only {in_force} of the nominal quota of {nominal} {line.flavor} of {queue.name} "
+        "counts now: the capacity guard holds it to the GPUs that exist"
     )
-    used = max(0, line.used - (line.in_force or 0))
+    used = max(0, line.used - line.surge - (line.in_force or 0)) if queue.cohort else 0
     taken = f"; {_text(line.resource, used)} in use beyond it may be taken back" if used else ""
     return note + taken
 

@@ -1,6 +1,7 @@
 """What ``why`` says is free where quota is held to the GPUs that exist."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,6 +120,35 @@ def test_top_says_how_much_of_the_nominal_quota_counts() -> None:
     allocatable(made, "n0", 16)
     made.pass_time(3)
     assert "counts now" not in " ".join(top._lines(quota_use.of(read(made)), 500, every=False))
+
+
+@pytest.mark.parametrize("cohort", ["", "all"])
+def test_top_says_that_use_may_be_taken_back_only_where_somebody_may(cohort: str) -> None:
+    spec: dict[str, Any] = {"cohortName": cohort} if cohort else {}
+    made = make_world(
+        node("n0", gpu=16), guarded(make_cluster_queue(quota=12, **spec)), make_local_queue(),
+        placement="Tell",
+    )  # fmt: skip
+    add(made, "first", gpus=8)
+    allocatable(made, "n0", 4)
+    made.pass_time(3)
+    told = " ".join(top._lines(quota_use.of(read(made)), 500, every=False))
+    assert "note: only 4 of the nominal quota of 12 a100 of gpus counts now" in told
+    assert ("; 4 in use beyond it may be taken back" in told) == bool(cohort)
+
+
+def test_top_says_of_surge_quota_never_that_it_may_be_taken_back() -> None:
+    line = quota_use.Line(flavor="a100", resource=GPU, nominal=8, used=6, in_force=4, surge=2)
+    assert "taken back" not in _cut_note_of(line)
+    assert "; 2 in use beyond it may be taken back" in _cut_note_of(replace(line, surge=0))
+
+
+def _cut_note_of(line: quota_use.Line) -> str:
+    queue = quota_use.QueueUse(
+        name="gpus", cohort="all", active=True, message="", lines=(line,),
+        pending=quota_use.Waiting(), reserving=1, admitted=1,
+    )  # fmt: skip
+    return top._cut_note(queue, line)
 
 
 def test_who_says_that_what_is_beyond_the_quota_that_counts_may_be_taken() -> None:
