@@ -1,6 +1,7 @@
 """Which GPUs of flavors are sick, on which nodes and since when, as the Nodes themselves tell it.
 
-It is as of now: conditions of queues tell it as of the last change that mattered to them.
+It is as of now: conditions of queues tell it as of the last change that mattered to them. GPUs of
+a node that is only cordoned are not sick: nobody has to repair them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from admission.answers.quota_use import NodeGpus
 from admission.base import conditions
 from admission.base.causes import Shortage
 from admission.base.errors import InvalidValueError
+from admission.gpu import capacity
 from admission.gpu import resources as gpu_resources
 from admission.kube import errors, resources
 from admission.kube.api import Api
@@ -80,7 +82,7 @@ def of_running(api: Api, nodes: Iterable[str], requested: Iterable[str]) -> tupl
         placing.runs_beside_sick(
             name, SickDevices(part.name, count, part.reasons, part.sick_since)
         )
-        for part in quota_use.capacities(views_read)
+        for part in _unwell(quota_use.capacities(views_read))
         for name, count in sorted(part.sick.items())
         if count and gpu_resources.is_device(name) and (is_any or name in devices)
     )
@@ -131,7 +133,7 @@ def of_waiting(
     if on_nodes or condition is None or condition.status != "False":
         return on_nodes
     is_concerned = not lacking.isdisjoint(short.flavor for short in shorts)
-    return (f"GPUs are sick or missing: {message}",) if is_concerned else ()
+    return (f"GPUs cannot be used or are missing: {message}",) if is_concerned else ()
 
 
 def _values(
@@ -150,9 +152,10 @@ def _of_flavor(
 ) -> Iterator[str]:
     """Yield what is sick of the devices that are asked for; GPU memory is that of any device."""
     is_any = any(gpu_resources.is_virtual(name) for name in requested)
+    unwell = tuple(_unwell(parts))
     devices = {
         name
-        for part in parts
+        for part in unwell
         for name, count in part.sick.items()
         if count and gpu_resources.is_device(name) and (is_any or name in requested)
     }
@@ -162,5 +165,10 @@ def _of_flavor(
             name,
             flavor,
             total,
-            quota_use.sick_on(parts, name),
+            quota_use.sick_on(unwell, name),
         )
+
+
+def _unwell(parts: Iterable[NodeGpus]) -> Iterator[NodeGpus]:
+    """Yield the nodes but those of which nothing counts only as they are cordoned."""
+    return (part for part in parts if part.reasons != (capacity.CORDONED,))

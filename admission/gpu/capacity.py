@@ -48,6 +48,10 @@ class NodeCapacity:
     reasons: tuple[str, ...] = ()
 
 
+CORDONED: Final = "cordoned"
+"""Why nothing of a node counts that an administrator took out; its GPUs may be well."""
+
+
 def of_node(node: NodeFacts, catalogue: Catalogue, policy: HealthPolicy) -> NodeCapacity:
     """Return the capacity of one node.
 
@@ -168,7 +172,7 @@ def _blocked(node: NodeFacts, shape: Layout, policy: HealthPolicy) -> list[str]:
     if not node.ready:
         reasons.append("not Ready")
     if node.unschedulable:
-        reasons.append("cordoned")
+        reasons.append(CORDONED)
     if shape.invalid:
         reasons.append(shape.invalid)
     verdict = health.judge_node(node.conditions, node.labels, policy)

@@ -729,7 +729,7 @@ SHORT = (
 
 @pytest.mark.parametrize(
     ("flavor", "notes"),
-    [("a100", [f"GPUs are sick or missing: {SHORT}"]), ("h100", [])],
+    [("a100", [f"GPUs cannot be used or are missing: {SHORT}"]), ("h100", [])],
     ids=["of its flavor", "of another flavor"],
 )
 def test_what_waits_is_told_which_nodes_of_its_flavor_are_sick(
@@ -813,6 +813,32 @@ def test_what_is_admitted_and_has_no_node_is_told_of_the_sick_gpu(world: World) 
     world.add_workload("job-train", uid, HOLDS, ADMITTED, ready, admission=ADMISSION)
     answer = world.told("train")
     assert (answer["reason"], answer["notes"]) == ("PodsNotRunning", [ON_SICK])
+
+
+def cordon(world: World, *, is_sick: bool) -> None:
+    """The node of a flavor, with 8 GPUs, is cordoned; else it is well, or sick, too."""
+    add_sick_node(world)
+    node = world.store.get(resources.NODES, "n2")
+    node["spec"] = {"unschedulable": True}
+    world.store.replace(resources.NODES, node)
+    if not is_sick:
+        node = world.store.get(resources.NODES, "n2")
+        node["status"]["conditions"] = [condition("Ready", "True", "KubeletReady", "")]
+        world.store.replace(resources.NODES, node, subresource="status")
+
+
+@pytest.mark.parametrize("is_sick", [True, False])
+def test_gpus_of_a_node_that_is_only_cordoned_are_not_called_sick(
+    world: World, *, is_sick: bool
+) -> None:
+    add_queue(world, flavorsReservation=used("8"))
+    cordon(world, is_sick=is_sick)
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    counts = causes.MemberCounts(asked=1, created=1, scheduled=0, ready=0)
+    reason = conditions.PodsReadyReason.WAIT_FOR_START
+    ready = condition("PodsReady", "False", *kueue.pods_ready(reason, sentences.missing(counts)))
+    world.add_workload("job-train", uid, HOLDS, ADMITTED, ready, admission=ADMISSION)
+    assert any("sick" in note for note in world.told("train")["notes"]) == is_sick
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,15 @@ def test_top_says_how_much_of_the_nominal_quota_counts() -> None:
     assert "counts now" not in " ".join(top._lines(quota_use.of(read(made)), 500, every=False))
 
 
+def test_what_runs_on_a_node_that_is_only_cordoned_is_not_told_that_its_gpus_are_sick() -> None:
+    made = guarded_world(quota=8, gpu=8)
+    add(made, "first", gpus=2)
+    bind(made, "first", "n0")
+    made.store.patch(resources.NODES, "n0", patches.merge({"spec": {"unschedulable": True}}))
+    made.settle()
+    assert not any("sick" in note for note in of(made, "first").notes)
+
+
 @pytest.mark.parametrize("cohort", ["", "all"])
 def test_top_says_that_use_may_be_taken_back_only_where_somebody_may(cohort: str) -> None:
     spec: dict[str, Any] = {"cohortName": cohort} if cohort else {}
