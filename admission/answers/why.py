@@ -1701,7 +1701,7 @@ def _saying(answer: Answer, text: Text, *, holder: str = "", sees_queues: bool =
     }
     step = next_steps.next_step(
         text.reason, place, sees_queues=sees_queues, is_alone=answer.is_alone,
-        is_first=answer.place == 1, is_without_quota=reading.says_no_quota(text.message),
+        is_first=answer.place == 1, is_without_quota=reading.reaches_nothing(text.message),
     )  # fmt: skip
     return replace(answer, reason=text.reason, message=text.message, advice=step)
 

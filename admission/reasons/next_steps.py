@@ -139,7 +139,7 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
             "It is too big for its queue",
             "ask for less, or have the quota raised: it never starts as it is",
             without_quota="ask for another flavor, of which {queue} has quota, or have quota of "
-            "this one added: it never starts as it is",
+            "this one added",
         ),
         Code.CAP_REACHED: CatalogueEntry(
             "Its user or its LocalQueue holds as much as it may",

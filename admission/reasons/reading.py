@@ -544,9 +544,12 @@ def largest_node(message: str) -> str:
     return match[1] if match else ""
 
 
-def says_no_quota(message: str) -> bool:
-    """Return whether a sentence of `sentences` says that a queue has no quota of what is asked."""
-    return sentences.NO_QUOTA in message
+_REACHES_NOTHING: Final = re.compile(r" can reach 0(?: in one flavor \([^)]*\))?(?:\.|$)")
+
+
+def reaches_nothing(message: str) -> bool:
+    """Return whether a sentence of `sentences` says that a queue has nothing of what is asked."""
+    return sentences.NO_QUOTA in message or _REACHES_NOTHING.search(message) is not None
 
 
 def says_lost_node(message: str) -> bool:

@@ -118,6 +118,7 @@ class Lack(NamedTuple):
         withheld: what it is promised beyond that and is not there; empty for nothing.
         elsewhere: what of that exists and is promised to others before; empty for nothing.
         is_all_elsewhere: whether that is all of it.
+        owns_none: whether the ClusterQueue is known to have no quota of it itself.
         promised_to: ClusterQueues and Cohorts that it is promised to.
         holders: ClusterQueues with what they use, largest first.
         unnamed: how many others use it, and how much together; empty for none.
@@ -139,6 +140,7 @@ class Lack(NamedTuple):
     withheld: str = ""
     elsewhere: str = ""
     is_all_elsewhere: bool = False
+    owns_none: bool = False
     promised_to: tuple[str, ...] = ()
     holders: tuple[tuple[str, str], ...] = ()
     unnamed: tuple[int, str] | None = None
@@ -283,7 +285,10 @@ def too_big(lacks: Sequence[Lack], cluster_queue: str) -> Text:
     """Return that a Workload asks for more than its queue can ever take.
 
     ``Too big: asks 64 GPUs, research can reach 16 in one flavor (a100 16, h100 8).``
-    ``Too big: asks 1 h100, vision can reach 0; vision has no quota of h100.``
+    ``Too big: asks 1 h100, vision can reach 0; vision has no quota of h100 of its own, and can
+    borrow none now.``
+
+    What may be borrowed can come back: the capacity guard may hold the quota of lenders.
 
     Args:
         lacks: what no flavor can ever give, at least one, the largest reach first.
@@ -301,15 +306,16 @@ def too_big(lacks: Sequence[Lack], cluster_queue: str) -> Text:
         reach = f"{queue} can reach {first.reach} in one flavor"
         head = f"Too big: asks {first.amount}, {reach} ({parts})"
     none = (
-        f"{queue}{NO_QUOTA}{listed(_what_of(lack) for lack in of_resource)}"
-        if all(lack.reach == "0" and not lack.withheld for lack in of_resource)
+        f"{queue}{NO_QUOTA}{listed(_what_of(lack) for lack in of_resource)} of its own, and can "
+        "borrow none now"
+        if all(lack.reach == "0" and lack.owns_none for lack in of_resource)
         else ""
     )
     return Text(Code.EXCEEDS_MAX_QUOTA, sentence(head, none or _withheld(first)))
 
 
 NO_QUOTA: Final = " has no quota of "
-"""Between a queue and the flavors of which it has none and can borrow none."""
+"""Between a queue and the flavors of which it has none itself and can borrow none now."""
 
 
 def _apart(lacks: Sequence[Lack], queue: str) -> str:
@@ -765,6 +771,7 @@ def _lack(shortage: Shortage) -> Lack:
         withheld=_limited(resource, withheld) if withheld else "",
         elsewhere=_limited(resource, lowest) if (lowest := min(withheld, promised.amount)) else "",
         is_all_elsewhere=0 < withheld <= promised.amount,
+        owns_none=not shortage.nominal and not withheld,
         promised_to=promised.owners,
         borrower="" if (limit := shortage.borrowing_limit) is None else _borrower(limit),
         may_borrow="" if limit is None else quantity.in_words(resource, limit.amount),

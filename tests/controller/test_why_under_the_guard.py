@@ -18,6 +18,7 @@ from tests.controller.test_capacity import (
     add,
     allocatable,
     bind,
+    cordon,
     guarded,
     guarded_world,
     make_world,
@@ -79,6 +80,25 @@ def test_what_is_promised_to_other_queues_first_is_not_called_missing() -> None:
     of_workload = of(made, f"workload/{of_pod.workload}")
     assert of_workload.reason == of_pod.reason == "CapacityPromised"
     assert "8 more promised, but they are promised to other queues first" in of_workload.message
+
+
+def test_nobody_is_told_never_to_start_where_lenders_get_their_quota_back() -> None:
+    made = make_world(
+        node("n0", gpu=4),
+        guarded(make_cluster_queue("infra", quota=4, cohortName="all")),
+        make_cluster_queue("gpus", quota=0, cohortName="all"),
+        make_local_queue(), placement="Tell",
+    )  # fmt: skip
+    cordon(made, "n0")
+    add(made, "late", gpus=1)
+    answer = of(made, "late")
+    assert answer.message == (
+        "Too big: asks 1 a100, gpus can reach 0; gpus has no quota of a100 of its own, and can "
+        "borrow none now."
+    )
+    assert "never starts" not in answer.advice
+    cordon(made, "n0", is_open=True)
+    assert made.admitted() == {"late"}
 
 
 def test_quota_of_a_cohort_that_is_held_to_what_exists_is_not_known() -> None:

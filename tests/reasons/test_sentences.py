@@ -159,7 +159,17 @@ def never(lack: Lack, asks: str) -> Lack:
         (
             sentences.too_big([never(A100, "1")._replace(flavor="h100", reach="0")], "vision"),
             Code.EXCEEDS_MAX_QUOTA,
-            "Too big: asks 1 h100, vision can reach 0; vision has no quota of h100.",
+            "Too big: asks 1 h100, vision can reach 0.",
+        ),
+        (
+            sentences.too_big(
+                [never(A100, "1")._replace(flavor="h100", reach="0", owns_none=True)], "vision"
+            ),
+            Code.EXCEEDS_MAX_QUOTA,
+            (
+                "Too big: asks 1 h100, vision can reach 0; vision has no quota of h100 of its own,"
+                " and can borrow none now."
+            ),
         ),
         (
             sentences.too_big([never(A100, "64"), never(H100, "64")], "research"),
