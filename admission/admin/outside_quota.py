@@ -251,12 +251,14 @@ class Releaser:
         return cluster_queue
 
     def _cluster_queue(self, namespace: str, queue: str) -> str:
-        """Return the ClusterQueue of a LocalQueue; empty where there is none."""
+        """Return the ClusterQueue of a LocalQueue; empty where there is none, or it is unread."""
+        if not queue:
+            return ""
         try:
             local_queue = self._api.get(resources.LOCAL_QUEUES, queue, namespace)
-        except errors.NotFoundError:
+        except (errors.ForbiddenError, errors.NotFoundError):
             return ""
-        return str(local_queue["spec"].get("clusterQueue", ""))
+        return str((local_queue.get("spec") or {}).get("clusterQueue") or "")
 
     def _tolerations(self, cluster_queue: str) -> tuple[views.Toleration, ...]:
         """Return those of all flavors of a ClusterQueue, each once; none where they are unread."""

@@ -1,13 +1,14 @@
 """What an administrator has let run outside of quota is charged, and never stopped for it."""
 
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from admission.admin.outside_quota import EVERYTHING, ReleaseError, Releaser, Selection
 from admission.answers import why
 from admission.base import conditions, names, patches
-from admission.kube import resources
+from admission.kube import errors, resources
 from admission.objects import views
 from admission.owners import integrations
 from tests.builders.cluster import make_namespace
@@ -294,3 +295,36 @@ def test_what_does_not_exist_cannot_be_let_run(kind: str, name: str, says: str) 
     with pytest.raises(ReleaseError, match=says):
         releaser(world).require(Selection(namespace="ml", kind=kind, name=name))
     releaser(world).require(Selection(namespace="ml", kind="pod", name="second"))
+
+
+@pytest.mark.parametrize("is_dry_run", [False, True])
+@pytest.mark.parametrize("queue", ["forbidden", "missing", "without a spec", "unnamed"])
+def test_work_is_let_run_at_once_where_its_queue_is_unknown(queue: str, is_dry_run: bool) -> None:
+    world = full_world()
+    name = "" if queue == "unnamed" else "team-a"
+    world.add(queued_job("job", queue=name))
+    world.settle()
+    answers: dict[str, Any] = {
+        "forbidden": errors.make(403, "localqueues is forbidden", reason="Forbidden"),
+        "missing": errors.make(404, "localqueues not found", reason="NotFound"),
+        "without a spec": {"metadata": {"name": "team-a", "namespace": "ml"}},
+        "unnamed": AssertionError("a LocalQueue without a name was asked for"),
+    }
+    get = type(world.store).get
+
+    def answer(store: Any, resource: Any, *place: Any, **more: Any) -> Any:
+        if resource != resources.LOCAL_QUEUES:
+            return get(store, resource, *place, **more)
+        if isinstance(answers[queue], BaseException):
+            raise answers[queue]
+        return answers[queue]
+
+    def wait(_: float) -> None:
+        pytest.fail("it waits for a right that only names the queue")
+
+    found = Releaser(world.store, integrations.DEFAULT, world.clock, wait, is_dry_run=is_dry_run)
+    with mock.patch.object(type(world.store), "get", answer):
+        assert [one.name for one in found.owners(Selection(kind="job"))] == ["job"]
+    assert found.charged == {}
+    job = world.store.get(resources.JOBS, "job", "ml")
+    assert job["spec"]["suspend"] is is_dry_run
