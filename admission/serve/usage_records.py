@@ -1,13 +1,15 @@
 """Pages of the records of GPU-time, each with the rows of one namespace alone.
 
 A page is in the order of names, as a list of an API server; its token is that of the API server.
+Records that begin before the namespace was created are left out: a namespace of the same name that
+was deleted may have used what they say.
 See docs/adr/0290-members-read-the-gpu-time-of-their-namespace.md.
 """
 
 from http import HTTPStatus
 from typing import Any, Final
 
-from admission.base import logs, names
+from admission.base import clock, logs, names
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.objects import usage_record
@@ -44,6 +46,7 @@ class UsageRecords:
             RefusedError: the token is none or too old, or the records cannot be read now.
         """
         try:
+            created = self._created(namespace)
             page = self._api.list(
                 resources.CONFIG_MAPS,
                 self._namespace,
@@ -58,7 +61,10 @@ class UsageRecords:
             _log.warning("usage records not read", error=str(error))
             raise statuses.not_ready("the records of GPU-time cannot be read now") from error
         api_version = f"{names.VISIBILITY_GROUP}/{version}"
-        records = (_of_namespace(document, namespace) for document in page.items)
+        records = (
+            _of_namespace(document, namespace, created)
+            for document in (page.items if created is not None else ())
+        )
         head = {"apiVersion": api_version, "kind": resources.USAGE_RECORDS.kind}
         return {
             "kind": f"{resources.USAGE_RECORDS.kind}List",
@@ -67,14 +73,31 @@ class UsageRecords:
             "items": [{**head, **record} for record in records if record],
         }
 
+    def _created(self, namespace: str) -> int | None:
+        """Return the second in which a namespace was created; None where there is none.
 
-def _of_namespace(document: Document, namespace: str) -> Document:
-    """Return what is shown of a record: without data where it cannot be read; else its rows."""
+        The program's account may list namespaces, and not get one.
+        """
+        selector = f"metadata.name={namespace}"
+        for document in self._api.list(resources.NAMESPACES, field_selector=selector).items:
+            created = document["metadata"]["creationTimestamp"]
+            return int(clock.from_wire(created).timestamp())
+        return None
+
+
+def _of_namespace(document: Document, namespace: str, created: int) -> Document:
+    """Return what is shown of a record: without data where it cannot be read; else its rows.
+
+    Nothing is shown of one that begins before the namespace was created.
+    """
     period = usage_record.period_of(document)
     if period is None:
         return {}
     try:
-        record = usage_record.of_namespace(usage_record.read(document), namespace)
+        whole = usage_record.read(document)
+        if whole.begin < created:
+            return {}
+        record = usage_record.of_namespace(whole, namespace)
     except ValueError:
         metadata = {
             "name": document["metadata"]["name"],

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -95,8 +95,9 @@ class OfMember(Store):
 
 @pytest.fixture
 def of_member(tmp_path: Path) -> Iterator[World]:
-    store = OfMember(crds=crds.documents())
-    store.create(resources.NAMESPACES, make_namespace(SYSTEM))
+    store = OfMember(crds=crds.documents(), clock=FakeClock(datetime.fromtimestamp(0, UTC)))
+    for name in (SYSTEM, "team"):
+        store.create(resources.NAMESPACES, make_namespace(name))
     kinds = (*resources.BUILT_IN, *resources.CUSTOM, resources.USAGE_RECORDS)
     with served(store, kinds, tmp_path) as kubeconfig:
         yield World(store, kubeconfig)

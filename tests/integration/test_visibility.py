@@ -253,8 +253,17 @@ def test_kubernetes_own_viewer_of_everything_sees_every_list(teams: Teams) -> No
 def test_a_member_sees_the_hours_of_a_deleted_job_and_of_no_other_namespace(
     system: Visible,
 ) -> None:
-    """User ada has Kubernetes' own role edit in one of two namespaces that both use GPUs."""
+    """User ada has Kubernetes' own role edit in one of two namespaces that both use GPUs.
+
+    Records begin after the namespaces were created: no other is shown.
+    """
     own, other = (system.cluster.create_namespace(one) for one in ("own", "other"))
+    system.stop()
+    records_of_all = f"/api/v1/namespaces/{SYSTEM}/configmaps"
+    for record in system.api.get(f"{records_of_all}?labelSelector={names.USAGE_LABEL}")["items"]:
+        system.api.delete(f"{records_of_all}/{record['metadata']['name']}")
+    system.start("--config", str(system.config))
+    waiting.until(system.is_available, what="APIServices available")
     system.add_flavor(own)
     system.add_cluster_queue(own, quota=3, flavors=(own,))
     for namespace in (own, other):

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 from unittest import mock
@@ -75,8 +76,10 @@ class Served:
         self.reviews = Reviews()
         self.source = Lines({ClusterQueueName("gpus"): LINE, LocalQueueKey("ml", "team"): LINE})
         self.clock = FakeClock()
-        self.store = Store()
-        self.store.create(resources.NAMESPACES, make_namespace(SYSTEM))
+        self.of_store = FakeClock(datetime.fromtimestamp(0, UTC))
+        self.store = Store(clock=self.of_store)
+        for name in (SYSTEM, "ml"):
+            self.store.create(resources.NAMESPACES, make_namespace(name))
         app = visibility.create_app(
             self.source,
             UsageRecords(self.store, SYSTEM),
@@ -310,6 +313,18 @@ def test_a_namespace_gets_its_own_rows_and_no_word_of_others(served):
     assert list(record.runs) == [RecordedOwner("ml", "Job", "job-ml")]
     assert list(record.owners) == [OwnerAccount("ml", "Job", "job-ml", "gpu")]
     assert record.is_partial
+
+
+def test_a_namespace_gets_no_record_that_begins_before_it_was_created(served):
+    """Its name may have been that of another team; ``ml`` was created at 5000."""
+    served.store.delete(resources.NAMESPACES, "ml")
+    for begin in (0, 3600, 7200):
+        add_record(served, begin, "ml")
+    assert served.get(USAGE, "alice").json["items"] == []
+    served.of_store.advance(5000)
+    served.store.create(resources.NAMESPACES, make_namespace("ml"))
+    (item,) = served.get(USAGE, "alice").json["items"]
+    assert usage_record.read(item).begin == 7200
 
 
 def test_the_api_server_is_asked_about_the_usage_of_the_very_namespace(served):
