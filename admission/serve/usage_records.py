@@ -1,8 +1,8 @@
 """Pages of the records of GPU-time, each with the rows of one namespace alone.
 
 A page is in the order of names, as a list of an API server; its token is that of the API server.
-Records that begin before the namespace was created are left out: a namespace of the same name that
-was deleted may have used what they say.
+Records that end before the namespace was created are left out: a namespace of the same name that
+was deleted used what they say.
 See docs/adr/0290-members-read-the-gpu-time-of-their-namespace.md.
 """
 
@@ -88,14 +88,14 @@ class UsageRecords:
 def _of_namespace(document: Document, namespace: str, created: int) -> Document:
     """Return what is shown of a record: without data where it cannot be read; else its rows.
 
-    Nothing is shown of one that begins before the namespace was created.
+    Nothing is shown of one that ends before the namespace was created.
     """
     period = usage_record.period_of(document)
     if period is None:
         return {}
     try:
         whole = usage_record.read(document)
-        if whole.begin < created:
+        if whole.until <= created:
             return {}
         record = usage_record.of_namespace(whole, namespace)
     except ValueError:
