@@ -1695,7 +1695,7 @@ def _saying(answer: Answer, text: Text, *, holder: str = "", sees_queues: bool =
         "namespace": answer.namespace,
         "name": answer.name,
         "workload": answer.workload,
-        "less": reading.smaller_request(text.message)
+        "less": _smaller_request(answer, text)
         if text.reason == Code.WAITING_FOR_QUOTA
         else reading.largest_node(text.message),
     }
@@ -1704,6 +1704,16 @@ def _saying(answer: Answer, text: Text, *, holder: str = "", sees_queues: bool =
         is_first=answer.place == 1, is_without_quota=reading.reaches_nothing(text.message),
     )  # fmt: skip
     return replace(answer, reason=text.reason, message=text.message, advice=step)
+
+
+def _smaller_request(answer: Answer, text: Text) -> str:
+    """Return which smaller request would not wait; empty where it lacks another resource, too."""
+    lacking = {
+        amount.resource
+        for amount in answer.numbers
+        if amount.asks is not None and amount.free is not None and amount.free < amount.asks
+    }
+    return "" if len(lacking) > 1 else reading.smaller_request(text.message)
 
 
 def _cluster_queue(api: Api, namespace: str, queue: str) -> str:

@@ -475,11 +475,12 @@ def smaller_request(sentence: str) -> str:
         sentence: of a condition of ours, of an event or of a verdict; nothing is known of others.
 
     Returns:
-        As ``3 a100 or 1 h100``; empty where nothing is free, or it is not known.
+        As ``3 a100 or 1 h100``, or ``3 a100, which stops work of others``; empty where nothing
+        is free, or it is not known.
     """
     match = _SMALLER.search(sentence)
     if match is not None:
-        return match[1]
+        return f"{match[1]}, which stops work of others"
     return " or ".join(
         f"{quantity.in_words(lack.resource, lack.free)} {lack.flavor}"
         for lack in stated_lacks(sentence)

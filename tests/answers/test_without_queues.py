@@ -217,7 +217,7 @@ def test_an_event_is_a_note_with_its_time_where_the_condition_has_no_numbers(tea
                 "Waits: needs 16 a100, 1 free of 24; a request for at most 10 a100 would stop"
                 " work of others that borrows."
             ),
-            "10 a100",
+            "10 a100, which stops work of others",
         ),
         ("Waits: needs 2 a100, 4 free of 8; queue research may borrow no a100.", ""),
     ],
