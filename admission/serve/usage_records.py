@@ -62,8 +62,8 @@ class UsageRecords:
             raise statuses.not_ready("the records of GPU-time cannot be read now") from error
         api_version = f"{names.VISIBILITY_GROUP}/{version}"
         records = (
-            _of_namespace(document, namespace, created)
-            for document in (page.items if created is not None else ())
+            {} if created is None else _of_namespace(document, namespace, created)
+            for document in page.items
         )
         head = {"apiVersion": api_version, "kind": resources.USAGE_RECORDS.kind}
         return {
