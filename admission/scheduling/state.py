@@ -792,9 +792,9 @@ class SchedulerState:
         has_devices = asks_devices(workload)
         completed: dict[PodSetName, PodSetAssignment] = {}
         near: dict[str, DomainPath | None] = {}
-        own = self._in_doubtful_domains(workload.key, assignments)
+        doubtful = self._in_doubtful_domains(workload.key, assignments)
         taken: list[tuple[Want, tuple[Place, ...]]] = []
-        self.places.ledger.take(*own, -1)
+        self.places.ledger.take(*doubtful, -1)
         try:
             # Most pods first: a leader goes where its workers have room.
             for assignment in sorted(assignments, key=lambda entry: (-entry.count, entry.name)):
@@ -823,7 +823,7 @@ class SchedulerState:
         finally:
             for want, places in taken:
                 self.places.ledger.take((want,), places, -1)
-            self.places.ledger.take(*own)
+            self.places.ledger.take(*doubtful)
         return tuple(completed.get(entry.name, entry) for entry in assignments)
 
     def _in_doubtful_domains(

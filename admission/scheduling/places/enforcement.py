@@ -652,7 +652,7 @@ class PodPlaces:
                 continue
             was = before.get(want.pod_set)
             if was is None or not _is_alike(was, want):
-                places += self._told(want, each.selectors) if want.request is not None else ()
+                places += self._in_selected_domains(want, each.selectors)
             else:
                 want = replace(was, count=want.count)
                 places += self._promised(key, was)
@@ -666,14 +666,19 @@ class PodPlaces:
         for name, count in self.ledger.assigned(key, want.pod_set).items():
             yield Place(want.pod_set, name, count)
 
-    def _told(self, want: Want, selectors: Sequence[Mapping[str, str]]) -> tuple[Place, ...]:
-        """Return where pods are to be that were told their domains, and the others near them.
+    def _in_selected_domains(
+        self, want: Want, selectors: Sequence[Mapping[str, str]]
+    ) -> tuple[Place, ...]:
+        """Return places in the domains that pods select, and near these for the other pods.
 
-        Where there is no room for the others it is told for these alone.
+        Where the other pods have no room they get no places. None has where no flavor has a
+        topology.
         """
-        told = [(selector, "") for selector in selectors]
-        for count in dict.fromkeys((want.count, min(want.count, len(told)))):
-            answer = self.topologies.completed(replace(want, count=count), told[:count])
+        if want.request is None:
+            return ()
+        selecting = [(selector, "") for selector in selectors]
+        for count in dict.fromkeys((want.count, min(want.count, len(selecting)))):
+            answer = self.topologies.completed(replace(want, count=count), selecting[:count])
             if isinstance(answer, Completed):
                 return self.topologies.places(want, answer.domains, {})
         return ()
