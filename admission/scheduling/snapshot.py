@@ -144,7 +144,7 @@ class Snapshot:
         share the steps that it has in this cycle.
         """
         ledger = self.places.ledger
-        has_places = ledger.is_promised(key)
+        has_places = ledger.is_promised(key) or ledger.is_kept(key)
         if key not in self._budgets:
             self._budgets[key] = StepBudget()
         if has_places:

@@ -604,6 +604,7 @@ class SchedulerState:
             return
         if workload.is_leaving or workload.replaces is not None:
             self.places.release(workload.key)
+            self.places.ledger.end_kept(workload.key)
             return
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         counts = {
@@ -627,7 +628,10 @@ class SchedulerState:
         Its quota is released before its pods are charged on their own. That comes with the same
         news, so it is known before a decision, and before the news of another workload.
         """
-        if not workload.is_pod and self.places.ledger.is_promised(workload.key):
+        ledger = self.places.ledger
+        if not workload.is_pod and (
+            ledger.is_promised(workload.key) or ledger.is_kept(workload.key)
+        ):
             self._unpromised[workload.workload_key] = None
         elif workload.is_pod and workload.stands_for is not None:
             self._unpromised[workload.stands_for] = None
@@ -636,7 +640,7 @@ class SchedulerState:
         """Promise places to pods that are charged while their workload has no quota.
 
         It was deleted, or has ended, and they may still be bound. What else was promised to it
-        ends.
+        ends, and so does what is kept for it where it wants no quota.
         """
         unpromised, self._unpromised = self._unpromised, {}
         for key in unpromised:
@@ -644,12 +648,12 @@ class SchedulerState:
             has_quota = workload is not None and self._held_by(workload) is not None
             if workload is not None and has_quota and not self._is_replaced(workload):
                 continue
+            if workload is None or not workload.wants_quota:
+                self.places.ledger.end_kept(key)
             charged = self._charged_besides(key)
             if charged:
                 self.places.promise_charged(key, charged)
-            elif workload is None or not (
-                workload.wants_quota and self.places.ledger.is_kept(key)
-            ):
+            else:
                 self.places.release(key)
 
     def _charged_besides(self, key: WorkloadKey) -> tuple[ChargedPods, ...]:
@@ -1390,15 +1394,15 @@ class SchedulerState:
         ):
             return
         self._give_up_places(head.cluster_queue)
-        if verdict.kept is not None and not self._charged_besides(head.key):
+        if verdict.kept is not None:
             self.places.ledger.keep(head.key, *verdict.kept)
             self._kept[head.cluster_queue] = head.key, now_us + _KEPT_US
 
     def _give_up_places(self, name: ClusterQueueName) -> None:
         """Keep places no longer that are kept in a ClusterQueue."""
         key, _ = self._kept.pop(name, (None, 0))
-        if key is not None and self.places.ledger.is_kept(key):
-            self.places.release(key)
+        if key is not None:
+            self.places.ledger.end_kept(key)
 
     def _assume(self, admit: Admit, now_us: int) -> None:
         """Counts an admission before it is written."""

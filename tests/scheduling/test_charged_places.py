@@ -233,3 +233,67 @@ def test_who_only_follows_remembers_no_promise_of_workloads_that_are_gone() -> N
     made.world.add(asking("next", 4))
 
     assert not made.places.ledger.is_promised(TRAIN)
+
+
+def preempting_train() -> Cluster:
+    """A workload made again whose one pod is charged, and whose victims leave another node."""
+    made = cluster(node("n0", 4, labels={"at": "first"}), quota={"a": 64}, within=LOWER)
+    again = asking("train", 4, 2, priority=9)
+    made.world.add(asking("train", 4, priority=9))
+    assert admitted(made.world.cycle()) == ["train"]
+    made.world.finish("train")
+    charge(made, OWNER)
+    made.places.set_node(node("n1", 4))
+    for name in ("low-0", "low-1"):
+        made.world.add(asking(name, 2))
+        assert admitted(made.cycle()) == [name]
+    made.world.add(replace(again, uid=Uid("again")))
+    assert sorted(evicted(made.cycle())) == ["low-0", "low-1"]
+    return made
+
+
+def test_victims_do_not_come_back_before_a_preemptor_of_which_pods_are_charged() -> None:
+    made = preempting_train()
+    for name in ("low-0", "low-1"):
+        made.world.state.drop_workload(WorkloadKey("default", name), NOW_US)
+        made.world.add(asking(name, 2))
+
+    made.places.drop_pod("low-0-main-n1-0")
+    for _ in range(4):
+        assert admitted(made.world.cycle()) == []
+    made.places.drop_pod("low-1-main-n1-0")
+    assert admitted(made.world.cycle()) == ["train"]
+    made.world.state.drop_workload(OWNER, NOW_US)
+    assert free(made) == {"n0": 0, "n1": 0}
+
+
+def test_what_is_kept_for_a_preemptor_leaves_its_charged_pods_their_places() -> None:
+    made = preempting_train()
+
+    assert [place.node for place in made.places.ledger.places(TRAIN)] == ["n0"]
+    assert free(made) == {"n0": 0, "n1": -4}
+
+    made.world.finish("train")
+    assert free(made) == {"n0": 0, "n1": 0}
+    made.world.state.drop_workload(OWNER, NOW_US)
+    assert free(made) == {"n0": 4, "n1": 0}
+
+
+def test_a_workload_stays_told_to_leave_while_pods_of_it_are_charged() -> None:
+    made = admitted_train()
+    for name in ("n0", "n1"):
+        made.pod(f"train-{name}", name, {GPU: 4}, "train")
+    train: Any = made.world.state.workload(TRAIN)
+    leaving = replace(train, eviction=model.Eviction(reason="Preempted", since_us=NOW_US))
+    made.world.add(leaving)
+    pod = made.places.ledger._pods["train-n0"]
+    made.places.set_pod("train-n0", replace(pod, is_ending=True, is_lingering=True))
+    with made.places.ledger.without_leaving():
+        assert made.places.ledger.free("n0")[GPU] == 4
+
+    made.world.add(replace(leaving, reservation=None, eviction=None))
+    charge(made, PodCharge("default", "train-1"))
+    free(made)
+
+    with made.places.ledger.without_leaving():
+        assert made.places.ledger.free("n0")[GPU] == 4

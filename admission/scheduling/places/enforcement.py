@@ -591,6 +591,8 @@ class PodPlaces:
             domains: that are assigned to it; they tell where its pods are to be, too.
         """
         key = workload.key
+        self.ledger.end_kept(key)
+        self.ledger.stay(key)
         if not self and not self.ledger.is_promised(key):
             return
         has_devices = asks_devices(workload)
@@ -627,7 +629,8 @@ class PodPlaces:
     def promise_charged(self, key: ChargeKey, pods: Sequence[ChargedPods]) -> None:
         """Promise places to pods that are charged while their workload has no quota.
 
-        They were released for the places that it was promised, so these go on.
+        They were released for the places that it was promised, so these go on. What is kept for
+        the workload is kept beside them, and it stays told to leave.
 
         Args:
             key: the workload.
@@ -635,8 +638,7 @@ class PodPlaces:
         """
         if not self and not self.ledger.is_promised(key):
             return
-        is_kept = self.ledger.is_kept(key)
-        before = {} if is_kept else {want.pod_set: want for want in self.ledger.wants(key)}
+        before = {want.pod_set: want for want in self.ledger.wants(key)}
         has_devices = any(each.pod_set.needs and each.pod_set.needs.devices for each in pods)
         wants: list[Want] = []
         places: list[Place] = []

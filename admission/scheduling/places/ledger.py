@@ -136,8 +136,8 @@ class NodeLedger:
         self._pods = _BoundPods()
         self._succeeded = _SucceededPods()
         self._promises: dict[ChargeKey, _Promise] = {}
-        self._kept: dict[ChargeKey, None] = {}
-        """Workloads without quota for which places are kept."""
+        self._kept: dict[ChargeKey, tuple[tuple[Want, ...], tuple[Place, ...]]] = {}
+        """Pods of workloads without quota, and the places that are kept for them."""
         self._told_to_leave: set[ChargeKey] = set()
         """Workloads that were told to leave, of which pods are on nodes, or on their way there."""
         self._coming: dict[ChargeKey, int] = {}
@@ -263,9 +263,6 @@ class NodeLedger:
             wants: all of its pods.
             places: where they are to be; where that is not told, `settle` looks for places.
         """
-        if key in self._kept:
-            self.release(key)
-        self._told_to_leave.discard(key)
         promise = self._promises.get(key)
         near = {want.pod_set for want in wants if want.request is not None}
         places_held = tuple(places)
@@ -291,25 +288,40 @@ class NodeLedger:
     def keep(self, key: ChargeKey, wants: tuple[Want, ...], places: Iterable[Place]) -> None:
         """Keep places for a workload without quota until those end that are there now.
 
-        They are counted as promised, so nodes may have less than nothing free. They are given up
-        when pods without a place get room there: the scheduler binds these as soon as there is
-        room, and does not know what is kept.
+        They are counted besides what is promised, so nodes may have less than nothing free. They
+        are given up when pods without a place get room there: the scheduler binds these as soon
+        as there is room, and does not know what is kept. Where pods of the workload are already,
+        or are promised places as they are charged without it, they are counted once.
         """
-        self.release(key)
-        promise = self._promises[key] = _Promise(wants)
-        self._kept[key] = None
+        self.end_kept(key)
+        promise = self._promises.get(key)
+        places_kept = []
         for place in places:
-            self._put(key, promise, place)
+            count = place.count - self._staying(key, place.pod_set).get(place.node, 0)
+            if promise is not None:
+                count -= promise.places.get((place.pod_set, place.node), 0)
+            if count > 0:
+                places_kept.append(replace(place, count=count))
+        self._kept[key] = wants, tuple(places_kept)
+        self._count(wants, places_kept, 1)
+
+    def end_kept(self, key: ChargeKey) -> None:
+        """Keep no places for a workload any more; what it is promised goes on."""
+        wants, places = self._kept.pop(key, ((), ()))
+        self._count(wants, places, -1)
 
     def is_kept(self, key: ChargeKey) -> bool:
         """Return whether places are kept for a workload without quota."""
         return key in self._kept
 
+    def stay(self, key: ChargeKey) -> None:
+        """Take a workload to be told to leave no more: it has quota anew."""
+        self._told_to_leave.discard(key)
+
     def release(self, key: ChargeKey) -> None:
         """End the promises to a workload; its bound pods go on being counted."""
         promise = self._promises.pop(key, None)
         self._lacking.discard(key)
-        self._kept.pop(key, None)
         self._coming.pop(key, None)
         if promise is not None:
             self._withdraw(key, promise)
@@ -378,20 +390,20 @@ class NodeLedger:
                     lambda shape: any(self.takes_now(name, shape) for name in grown)
                 )
                 placed = tuple(self._place_lacking(due))
-            self._end_kept(place.node for _, place in placed)
+            self._end_kept_on({place.node for _, place in placed})
         self._settled = self.version
 
     @contextmanager
     def _beside_kept(self) -> Iterator[None]:
         """Suppose that nothing is kept."""
-        kept = tuple(self._kept)
-        for key in kept:
-            self.lift(key)
+        kept = tuple(self._kept.values())
+        for wants, places in kept:
+            self.take(wants, places, -1)
         try:
             yield
         finally:
-            for key in kept:
-                self.put_back(key)
+            for wants, places in kept:
+                self.take(wants, places)
 
     @contextmanager
     def lacking_placed(self) -> Iterator[None]:
@@ -496,19 +508,20 @@ class NodeLedger:
                 for place in self._find_places(key, self._promises[key]):
                     yield key, place
 
-    def _end_kept(self, nodes: Iterable[str]) -> None:
+    def _end_kept_on(self, nodes: set[str]) -> None:
         """Give up places that are kept on nodes that have no room for them any more.
 
         Pods that leave their nodes are supposed to be gone.
         """
-        for name in dict.fromkeys(nodes):
-            for key in [key_ for key_ in self._promised_on.get(name, ()) if key_ in self._kept]:
+        for key, (_, places) in tuple(self._kept.items()):
+            for name in {place.node for place in places} & nodes:
                 room = dict(self.free(name))
                 for pod in self._pods_on(name):
                     for resource in pod.requests.keys() & room.keys() if self._leaves(pod) else ():
                         room[resource] += pod.requests[resource]
                 if any(amount < 0 for amount in room.values()):
-                    self.release(key)
+                    self.end_kept(key)
+                    break
 
     def _relieve(self, name: str) -> None:
         """Withdraw promises from a node until it has room for the rest, the newest first."""
@@ -516,8 +529,6 @@ class NodeLedger:
         for key in reversed(tuple(self._promised_on.get(name, ()))):
             if free is not None and all(amount >= 0 for amount in free.values()):
                 return
-            if key in self._kept:
-                continue
             promise = self._promises[key]
             for pod_set, node in tuple(promise.places):
                 if node == name and (pod_set, node) not in promise.assigned:
@@ -654,7 +665,7 @@ class NodeLedger:
         promise = None if key is None else self._promises.get(key)
         if key is not None:
             self.bound_changed(key)
-        if key is None or promise is None or key in self._kept:
+        if key is None or promise is None:
             return
         is_lacking = False
         for want in promise.wants:
@@ -836,6 +847,7 @@ class NodeLedger:
         with self._supposing():
             for pod in moved:
                 self._use(pod.node, pod.requests, sign, is_held=True)
+            self._count(*self._kept.get(key, ((), ())), sign)
             promise = self._promises.get(key)
             if promise is None:
                 return
@@ -845,11 +857,14 @@ class NodeLedger:
 
     def take(self, wants: Iterable[Want], places: Iterable[Place], sign: int = 1) -> None:
         """Suppose that pods are at places, or with a negative sign that they are not any more."""
-        shapes = {want.pod_set: want.shape for want in wants}
         with self._supposing():
-            for place in places:
-                amounts, count = each(shapes[place.pod_set]), sign * place.count
-                self._use(place.node, amounts, count, is_held=True)
+            self._count(wants, places, sign)
+
+    def _count(self, wants: Iterable[Want], places: Iterable[Place], sign: int) -> None:
+        shapes = {want.pod_set: want.shape for want in wants}
+        for place in places:
+            amounts, count = each(shapes[place.pod_set]), sign * place.count
+            self._use(place.node, amounts, count, is_held=True)
 
     # --------------------------------------------------------------------------------- answers
 
@@ -1034,11 +1049,13 @@ class NodeLedger:
     def held_by_pods(self) -> dict[str, dict[str, int]]:
         """Return what is counted for bound pods on each node, without zeros, as copies."""
         usage = {name: dict(used) for name, used in self._used.items()}
-        for promise in self._promises.values():
-            shapes = {want.pod_set: want.shape for want in promise.wants} if promise.places else {}
-            for (pod_set, name), count in promise.places.items():
-                for resource, amount in each(shapes[pod_set]).items():
-                    usage[name][resource] = usage[name].get(resource, 0) - amount * count
+        promised = [(promise.wants, self.places(key)) for key, promise in self._promises.items()]
+        for wants, places in (*promised, *self._kept.values()):
+            shapes = {want.pod_set: want.shape for want in wants} if places else {}
+            for place in places:
+                for resource, amount in each(shapes[place.pod_set]).items():
+                    unpromised = usage[place.node].get(resource, 0) - amount * place.count
+                    usage[place.node][resource] = unpromised
         return {
             name: left
             for name, used in usage.items()
