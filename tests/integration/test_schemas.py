@@ -15,7 +15,7 @@ import pytest
 
 from admission.objects import kinds
 from tests.controlplane import features
-from tests.controlplane.refusals import field_errors
+from tests.controlplane.refusals import field_errors, words
 from tests.controlplane.rest import Json, RestError
 from tests.integration import snapshot
 from tests.integration.reviewed import (
@@ -129,7 +129,7 @@ def test_a_broken_limit_is_told(stored: Reviewed, case: Broken) -> None:
     # Where a value is only too small, rules of CEL are asked, too, and may not like it either.
     messages = tuple(rules(schemas.stored()[case.kind]))
     errors = {error for error in field_errors(caught.value) if not error.endswith(messages)}
-    assert case.is_told_by(errors), errors
+    assert case.is_told_by(errors, words), errors
 
 
 # -------------------------------------------------------------------------------------- defaults

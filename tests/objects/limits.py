@@ -63,8 +63,13 @@ class Broken:
         """Whether the field belongs to the status."""
         return self.path.startswith("status.")
 
-    def is_told_by(self, errors: Collection[str]) -> bool:
-        """Whether the errors are those by which the limit is told, and no others."""
+    def is_told_by(self, errors: Collection[str], words: Callable[[str], str] = str) -> bool:
+        """Whether the errors are those by which the limit is told, and no others.
+
+        Args:
+            errors: as `words`.
+            words: leaves out of a text what the version under test says otherwise.
+        """
         limit = self.limit
         if limit.is_nowhere:
             in_status = self.path.removeprefix("status.")
@@ -75,7 +80,7 @@ class Broken:
             # What does not fit 64 bits is besides no integer to the server.
             told |= {error for error in errors if error.endswith('int64: "float64"')}
             return not set(errors) - told and any(limit.rule in error for error in errors)
-        begin = f"{self.path}{limit.where}: {limit.error}"
+        begin = words(f"{self.path}{limit.where}: {limit.error}")
         return [e.startswith(begin) and e.endswith(limit.rule) for e in errors] == [True]
 
     def document(self, whole: Document) -> Document:
