@@ -599,12 +599,12 @@ class SchedulerState:
         if workload.is_pod:
             self._doubt_promise(workload)
             return
+        self.places.ledger.end_kept(workload.key)
         if workload.is_leaving and reservation.admitted:
             self.places.leave(workload.key, now_us)
             return
         if workload.is_leaving or workload.replaces is not None:
             self.places.release(workload.key)
-            self.places.ledger.end_kept(workload.key)
             return
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         counts = {
@@ -901,8 +901,6 @@ class SchedulerState:
 
     def _look_at_nodes(self, now_us: int) -> None:
         """Keep promises that nodes could not keep elsewhere, and try again who waits for room."""
-        for name in [key_ for key_, (_, until_us) in self._kept.items() if until_us <= now_us]:
-            self._give_up_places(name)
         self._promise_again(now_us)
         self.places.ledger.settle()
         self._note_displaced(now_us)
@@ -1273,6 +1271,8 @@ class SchedulerState:
         self.forest.refresh()
         self._update_activity(now_us)
         self._settle_promises()
+        for name in [key for key, (_, until_us) in self._kept.items() if until_us <= now_us]:
+            self._give_up_places(name)
         if self.places:
             self._look_at_nodes(now_us)
         self._queues.end_backoffs(now_us)
@@ -1395,6 +1395,8 @@ class SchedulerState:
             return
         self._give_up_places(head.cluster_queue)
         if verdict.kept is not None:
+            for name in [name for name, (key, _) in self._kept.items() if key == head.key]:
+                del self._kept[name]  # it has moved here from there
             self.places.ledger.keep(head.key, *verdict.kept)
             self._kept[head.cluster_queue] = head.key, now_us + _KEPT_US
 

@@ -297,3 +297,23 @@ def test_a_workload_stays_told_to_leave_while_pods_of_it_are_charged() -> None:
 
     with made.places.ledger.without_leaving():
         assert made.places.ledger.free("n0")[GPU] == 4
+
+
+def test_what_is_kept_follows_the_pods_of_a_preemptor_that_end_or_come() -> None:
+    made = preempting_train()
+    for name in ("low-0", "low-1"):
+        made.world.state.drop_workload(WorkloadKey("default", name), NOW_US)
+        made.world.add(asking(name, 2))
+
+    made.world.state.drop_workload(OWNER, NOW_US)
+    assert free(made) == {"n0": 0, "n1": -4}
+    assert admitted(made.cycle()) == []
+    for name in ("low-0", "low-1"):
+        made.places.drop_pod(f"{name}-main-n1-0")
+    made.pod("early", "n1", {GPU: 4}, "train")
+    assert free(made) == {"n0": 0, "n1": 0}
+    made.places.drop_pod("early")
+    assert free(made) == {"n0": 0, "n1": 0}
+    assert admitted(made.world.cycle()) == ["train"]
+    made.world.finish("train")
+    assert free(made) == {"n0": 4, "n1": 4}

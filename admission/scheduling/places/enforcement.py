@@ -591,7 +591,6 @@ class PodPlaces:
             domains: that are assigned to it; they tell where its pods are to be, too.
         """
         key = workload.key
-        self.ledger.end_kept(key)
         self.ledger.stay(key)
         if not self and not self.ledger.is_promised(key):
             return

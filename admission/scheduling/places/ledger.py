@@ -81,6 +81,21 @@ class _Suppositions:
     placing: ChargeKey | None = None
 
 
+@dataclass(slots=True)
+class _KeptPlaces:
+    """What is kept for a workload without quota.
+
+    Attributes:
+        wants: all its pods.
+        places: where they are to be.
+        counted: by node, what they need beyond its pods and promises there.
+    """
+
+    wants: tuple[Want, ...]
+    places: tuple[Place, ...]
+    counted: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
 class _BoundPods(Table[str, BoundPod]):
     """Pods that are on nodes and have not ended, by UID.
 
@@ -136,8 +151,8 @@ class NodeLedger:
         self._pods = _BoundPods()
         self._succeeded = _SucceededPods()
         self._promises: dict[ChargeKey, _Promise] = {}
-        self._kept: dict[ChargeKey, tuple[tuple[Want, ...], tuple[Place, ...]]] = {}
-        """Pods of workloads without quota, and the places that are kept for them."""
+        self._kept: dict[ChargeKey, _KeptPlaces] = {}
+        """What is kept for workloads without quota."""
         self._told_to_leave: set[ChargeKey] = set()
         """Workloads that were told to leave, of which pods are on nodes, or on their way there."""
         self._coming: dict[ChargeKey, int] = {}
@@ -290,25 +305,49 @@ class NodeLedger:
 
         They are counted besides what is promised, so nodes may have less than nothing free. They
         are given up when pods without a place get room there: the scheduler binds these as soon
-        as there is room, and does not know what is kept. Where pods of the workload are already,
-        or are promised places as they are charged without it, they are counted once.
+        as there is room, and does not know what is kept. What pods of the workload use there
+        already, or are promised as they are charged without it, is counted once.
         """
         self.end_kept(key)
-        promise = self._promises.get(key)
-        places_kept = []
-        for place in places:
-            count = place.count - self._staying(key, place.pod_set).get(place.node, 0)
-            if promise is not None:
-                count -= promise.places.get((place.pod_set, place.node), 0)
-            if count > 0:
-                places_kept.append(replace(place, count=count))
-        self._kept[key] = wants, tuple(places_kept)
-        self._count(wants, places_kept, 1)
+        self._kept[key] = _KeptPlaces(wants, tuple(places))
+        self._fit_kept(key)
 
     def end_kept(self, key: ChargeKey) -> None:
         """Keep no places for a workload any more; what it is promised goes on."""
-        wants, places = self._kept.pop(key, ((), ()))
-        self._count(wants, places, -1)
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._count_kept(kept, -1)
+
+    def _count_kept(self, kept: _KeptPlaces, sign: int) -> None:
+        for name, amounts in kept.counted.items():
+            self._use(name, amounts, sign, is_held=True)
+
+    def _fit_kept(self, key: ChargeKey) -> None:
+        """Count of what is kept for a workload what its pods and promises do not cover.
+
+        They may be of an earlier shape, so amounts are compared.
+        """
+        kept = self._kept.get(key)
+        if kept is None:
+            return
+        needed = _amounts_at(kept.wants, kept.places)
+        promise = self._promises.get(key)
+        covered: dict[str, dict[str, int]] = {}
+        if promise is not None:
+            covered = _amounts_at(promise.wants, self.places(key))
+        for pod in (self._pods[uid] for uid in self._pods.of_workload.keys(key)):
+            if not pod.is_ending:
+                _add_amounts(covered.setdefault(pod.node, {}), pod.requests, 1)
+        counted = {}
+        for name, amounts in needed.items():
+            beside = covered.get(name, {})
+            left = {r: n - beside.get(r, 0) for r, n in amounts.items() if n > beside.get(r, 0)}
+            if left:
+                counted[name] = left
+        if kept.counted != counted:
+            self._count_kept(kept, -1)
+            kept.counted = counted
+            self._count_kept(kept, 1)
 
     def is_kept(self, key: ChargeKey) -> bool:
         """Return whether places are kept for a workload without quota."""
@@ -396,14 +435,16 @@ class NodeLedger:
     @contextmanager
     def _beside_kept(self) -> Iterator[None]:
         """Suppose that nothing is kept."""
-        kept = tuple(self._kept.values())
-        for wants, places in kept:
-            self.take(wants, places, -1)
+        taken = [replace(kept) for kept in self._kept.values()]
+        with self._supposing():
+            for kept in taken:
+                self._count_kept(kept, -1)
         try:
             yield
         finally:
-            for wants, places in kept:
-                self.take(wants, places)
+            with self._supposing():
+                for kept in taken:
+                    self._count_kept(kept, 1)
 
     @contextmanager
     def lacking_placed(self) -> Iterator[None]:
@@ -513,8 +554,8 @@ class NodeLedger:
 
         Pods that leave their nodes are supposed to be gone.
         """
-        for key, (_, places) in tuple(self._kept.items()):
-            for name in {place.node for place in places} & nodes:
+        for key, kept in tuple(self._kept.items()):
+            for name in nodes & kept.counted.keys():
                 room = dict(self.free(name))
                 for pod in self._pods_on(name):
                     for resource in pod.requests.keys() & room.keys() if self._leaves(pod) else ():
@@ -665,6 +706,7 @@ class NodeLedger:
         promise = None if key is None else self._promises.get(key)
         if key is not None:
             self.bound_changed(key)
+            self._fit_kept(key)
         if key is None or promise is None:
             return
         is_lacking = False
@@ -762,6 +804,7 @@ class NodeLedger:
                     del self._promised_on[place.node]
         shape = next(want.shape for want in promise.wants if want.pod_set == place.pod_set)
         self._use(place.node, each(shape), place.count, is_held=True)
+        self._fit_kept(key)
 
     def _use(self, name: str, requests: Amounts, count: int, *, is_held: bool) -> None:
         """Count so many pods more on a node; fewer if negative.
@@ -847,7 +890,9 @@ class NodeLedger:
         with self._supposing():
             for pod in moved:
                 self._use(pod.node, pod.requests, sign, is_held=True)
-            self._count(*self._kept.get(key, ((), ())), sign)
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._count_kept(kept, sign)
             promise = self._promises.get(key)
             if promise is None:
                 return
@@ -857,14 +902,11 @@ class NodeLedger:
 
     def take(self, wants: Iterable[Want], places: Iterable[Place], sign: int = 1) -> None:
         """Suppose that pods are at places, or with a negative sign that they are not any more."""
-        with self._supposing():
-            self._count(wants, places, sign)
-
-    def _count(self, wants: Iterable[Want], places: Iterable[Place], sign: int) -> None:
         shapes = {want.pod_set: want.shape for want in wants}
-        for place in places:
-            amounts, count = each(shapes[place.pod_set]), sign * place.count
-            self._use(place.node, amounts, count, is_held=True)
+        with self._supposing():
+            for place in places:
+                amounts, count = each(shapes[place.pod_set]), sign * place.count
+                self._use(place.node, amounts, count, is_held=True)
 
     # --------------------------------------------------------------------------------- answers
 
@@ -1049,13 +1091,12 @@ class NodeLedger:
     def held_by_pods(self) -> dict[str, dict[str, int]]:
         """Return what is counted for bound pods on each node, without zeros, as copies."""
         usage = {name: dict(used) for name, used in self._used.items()}
-        promised = [(promise.wants, self.places(key)) for key, promise in self._promises.items()]
-        for wants, places in (*promised, *self._kept.values()):
-            shapes = {want.pod_set: want.shape for want in wants} if places else {}
-            for place in places:
-                for resource, amount in each(shapes[place.pod_set]).items():
-                    unpromised = usage[place.node].get(resource, 0) - amount * place.count
-                    usage[place.node][resource] = unpromised
+        counted = [
+            _amounts_at(promise.wants, self.places(key)) for key, promise in self._promises.items()
+        ]
+        for by_node in (*counted, *(kept.counted for kept in self._kept.values())):
+            for name, amounts in by_node.items():
+                _add_amounts(usage[name], amounts, -1)
         return {
             name: left
             for name, used in usage.items()
@@ -1102,6 +1143,21 @@ def _ignore(_: ChargeKey) -> None:
 def each(shape: PodShape) -> dict[str, int]:
     """Return what one pod of a shape takes of a node."""
     return {**dict(shape.needs.requests), PODS: 1}
+
+
+def _amounts_at(wants: Iterable[Want], places: Iterable[Place]) -> dict[str, dict[str, int]]:
+    """Return what pods need at their places, by node."""
+    shapes = {want.pod_set: want.shape for want in wants}
+    by_node: dict[str, dict[str, int]] = {}
+    for place in places:
+        _add_amounts(by_node.setdefault(place.node, {}), each(shapes[place.pod_set]), place.count)
+    return by_node
+
+
+def _add_amounts(amounts: dict[str, int], added: Amounts, count: int) -> None:
+    """Add something so many times."""
+    for resource, amount in added.items():
+        amounts[resource] = amounts.get(resource, 0) + amount * count
 
 
 def _told_resource(shape: PodShape) -> str:
