@@ -1,0 +1,157 @@
+"""Places are kept for a preemptor beyond what its pods use and are promised, and no longer."""
+
+from dataclasses import replace
+
+from admission.base.names import ClusterQueueName, LocalQueueKey, Uid, WorkloadKey
+from admission.scheduling import model
+from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, group
+from tests.scheduling.test_charged_places import OWNER, TRAIN, charge, free
+from tests.scheduling.test_nodes_decide import GPU, A, Cluster, asking, cluster, node
+from tests.scheduling.worlds import admitted, evicted
+
+
+def assigned(gpus: int) -> model.Reservation:
+    """Quota for one pod."""
+    pod_set = asking("any", gpus).pod_sets[0].name
+    return model.Reservation(
+        cluster_queue=ClusterQueueName("q"),
+        pod_sets=(
+            model.PodSetAssignment(name=pod_set, count=1, flavors={GPU: A}, usage={GPU: gpus}),
+        ),
+        reserved_us=NOW_US,
+        admitted_us=NOW_US,
+        admitted=True,
+    )
+
+
+def are_ending(made: Cluster, *uids: str) -> None:
+    for uid in uids:
+        pod = made.places.ledger._pods[uid]
+        made.places.set_pod(uid, replace(pod, is_leaving=True, is_ending=True))
+
+
+def wait_again(made: Cluster, gpus: int, *names: str) -> None:
+    """Victims that have given their quota back."""
+    for name in names:
+        made.world.state.drop_workload(WorkloadKey("default", name), NOW_US)
+        made.world.add(asking(name, gpus))
+
+
+def of_three() -> Cluster:
+    """A workload of three pods: one is charged on n0, victims of the others leave n1 and n2."""
+    made = cluster(node("n0", 4), quota={"a": 64}, within=LOWER)
+    made.world.add(asking("train", 4, priority=9))
+    assert admitted(made.world.cycle()) == ["train"]
+    made.world.finish("train")
+    charge(made, OWNER)
+    for name in ("n1", "n2"):
+        made.places.set_node(node(name, 4))
+        made.world.add(asking(f"low-{name}", 4))
+        assert admitted(made.cycle()) == [f"low-{name}"]
+    made.world.add(replace(asking("train", 4, 3, priority=9), uid=Uid("again")))
+    assert sorted(evicted(made.cycle())) == ["low-n1", "low-n2"]
+    are_ending(made, "low-n1-main-n1-0", "low-n2-main-n2-0")
+    wait_again(made, 4, "low-n1", "low-n2")
+    assert admitted(made.world.cycle()) == []
+    return made
+
+
+def test_a_pod_that_comes_to_a_kept_place_has_it_and_its_old_place_is_kept() -> None:
+    made = of_three()
+
+    made.places.drop_pod("low-n1-main-n1-0")
+    made.pod("train-0", "n1", {GPU: 4}, "train")
+
+    assert free(made) == {"n0": 0, "n1": 0, "n2": -4}
+    assert admitted(made.world.cycle()) == []
+    made.places.drop_pod("low-n2-main-n2-0")
+    assert admitted(made.world.cycle()) == ["train"]
+
+
+def test_a_promise_that_moves_to_a_kept_place_ends_nothing_that_is_kept() -> None:
+    made = of_three()
+
+    made.pod("foreign", "n0", {GPU: 2})
+    made.places.drop_pod("low-n1-main-n1-0")
+    assert admitted(made.world.cycle()) == []
+    assert [place.node for place in made.places.ledger.places(TRAIN)] == ["n1"]
+    made.places.drop_pod("foreign")
+
+    assert free(made) == {"n0": 0, "n1": 0, "n2": -4}
+    made.places.drop_pod("low-n2-main-n2-0")
+    assert admitted(made.world.cycle()) == ["train"]
+
+
+def test_what_a_larger_pod_needs_beyond_its_earlier_one_is_kept() -> None:
+    made = cluster(node("n0", 8), quota={"a": 64}, within=LOWER)
+    made.world.add(asking("train", 2, priority=9))
+    assert admitted(made.world.cycle()) == ["train"]
+    made.world.finish("train")
+    earlier = replace(
+        asking("train", 2), key=OWNER, reservation=assigned(2), stays=True, stands_for=TRAIN
+    )
+    made.world.state.set_workload(earlier, NOW_US)
+    for name in ("low-0", "low-1"):
+        made.world.add(asking(name, 3))
+        assert admitted(made.cycle()) == [name]
+    made.world.add(replace(asking("train", 8, priority=9), uid=Uid("again")))
+    assert sorted(evicted(made.cycle())) == ["low-0", "low-1"]
+    are_ending(made, "low-0-main-n0-0", "low-1-main-n0-0")
+    wait_again(made, 3, "low-0", "low-1")
+
+    made.places.drop_pod("low-0-main-n0-0")
+    assert [admitted(made.cycle()) for _ in range(4)] == [[]] * 4
+    made.places.drop_pod("low-1-main-n0-0")
+    assert admitted(made.cycle()) == ["train"]
+
+
+def waiting_train(nodes: int = 1) -> Cluster:
+    """A workload whose victim leaves n0."""
+    made = cluster(*(node(f"n{index}", 4) for index in range(nodes)), within=LOWER)
+    other = cluster_queue("other", groups=[group({"a": {GPU: (64,)}})], within=LOWER)
+    made.world.state.set_cluster_queue(other, NOW_US)
+    key = LocalQueueKey("default", "other")
+    made.world.state.set_local_queue(model.LocalQueue(key=key, cluster_queue=other.name), NOW_US)
+    for index in range(nodes):
+        made.world.add(asking(f"low-{index}", 4, queue=("q", "other")[index]))
+        assert admitted(made.cycle()) == [f"low-{index}"]
+    made.world.add(asking("train", 4, priority=9))
+    assert list(evicted(made.cycle())) == ["low-0"]
+    return made
+
+
+def test_nothing_is_kept_for_what_is_told_to_leave_as_it_is_seen_with_quota() -> None:
+    made = waiting_train()
+    train = made.world.state.workload(TRAIN)
+    assert train is not None
+
+    eviction = model.Eviction(reason="Preempted", since_us=NOW_US)
+    made.world.add(replace(train, reservation=assigned(4), eviction=eviction))
+
+    assert free(made) == {"n0": 0}
+
+
+def test_what_moves_to_another_queue_is_kept_by_that_one_alone() -> None:
+    made = waiting_train(2)
+    train = made.world.state.workload(TRAIN)
+    assert train is not None
+    made.world.clock += 40
+    made.world.add(replace(train, queue=LocalQueueKey("default", "other")))
+    assert list(evicted(made.cycle())) == ["low-1"]
+
+    for after, is_kept in ((65, True), (105, False)):
+        made.world.clock = after
+        made.world.state.has_work(NOW_US + after * SECOND_US)
+        assert made.places.ledger.is_kept(TRAIN) == is_kept
+
+
+def test_what_is_kept_ends_in_time_also_where_all_nodes_are_gone() -> None:
+    made = waiting_train()
+    made.finish("low-0")
+    made.places.drop_node("n0")
+
+    later_us = NOW_US + 200 * SECOND_US
+    made.world.state.has_work(later_us)
+
+    wakeup_us = made.world.state.next_wakeup_us()
+    assert wakeup_us is None or wakeup_us > later_us
