@@ -233,6 +233,7 @@ def _try_events(data: st.DataObject) -> None:
     shape = PodShape(PodNeeds(requests=((GPU, 1),), devices=(GPU,)))
     urgent = replace(shape, needs=replace(shape.needs, priority=5))
     promised: dict[WorkloadKey, int] = {}
+    kept: dict[WorkloadKey, str] = {}
     for step in range(data.draw(st.integers(1, 25))):
         name = data.draw(st.sampled_from(NAMES))
         key = data.draw(st.sampled_from(KEYS))
@@ -272,6 +273,7 @@ def _try_events(data: st.DataObject) -> None:
                     (Want(PodSetName("w"), shape, 1),),
                     (Place(PodSetName("w"), name, 1),),
                 )
+                kept[key] = name
             case "settle":
                 ledger.settle()
             case _:
@@ -284,6 +286,15 @@ def _try_events(data: st.DataObject) -> None:
                 for one in KEYS
                 for place in ledger.places(one)
                 if place.node == node.name
+            )
+            there += sum(
+                ledger.is_kept(key_kept)
+                and node.name not in {place.node for place in ledger.places(key_kept)}
+                and not _staying(
+                    {uid: pod for uid, pod in pods.items() if pod.node == node.name}, key_kept
+                )
+                for key_kept, name_kept in kept.items()
+                if name_kept == node.name
             )
             assert ledger.free(node.name).get(GPU, 0) == node.amounts.get(GPU, 0) - (
                 (used + there) if GPU in node.amounts else 0

@@ -1065,11 +1065,13 @@ class NodeLedger:
         """
         bound = (pod.workload for pod in self._pods_on(name))
         promised = self._promised_on.get(name, ())
+        kept = (key for key, places in self._kept.items() if name in places.counted)
         return tuple(
             dict.fromkeys(
                 (
                     *(key for key in bound if key is not None),
                     *(key for key in promised if key not in self._supposed.lifted),
+                    *(key for key in kept if key not in self._supposed.lifted),
                 )
             )
         )
