@@ -1396,7 +1396,7 @@ class SchedulerState:
         self._give_up_places(head.cluster_queue)
         if verdict.kept is not None:
             for name in [name for name, (key, _) in self._kept.items() if key == head.key]:
-                del self._kept[name]  # it has moved here from there
+                del self._kept[name]  # where it waited before it moved to this ClusterQueue
             self.places.ledger.keep(head.key, *verdict.kept)
             self._kept[head.cluster_queue] = head.key, now_us + _KEPT_US
 

@@ -88,7 +88,7 @@ class _KeptPlaces:
     Attributes:
         wants: all its pods.
         places: where they are to be.
-        counted: by node, what they need beyond its pods and promises there.
+        counted: what they need on each node beyond what its pods there and its promises cover.
     """
 
     wants: tuple[Want, ...]
@@ -316,16 +316,16 @@ class NodeLedger:
         """Keep no places for a workload any more; what it is promised goes on."""
         kept = self._kept.pop(key, None)
         if kept is not None:
-            self._count_kept(kept, -1)
+            self._count(kept.counted, -1)
 
-    def _count_kept(self, kept: _KeptPlaces, sign: int) -> None:
-        for name, amounts in kept.counted.items():
+    def _count(self, by_node: Mapping[str, Amounts], sign: int) -> None:
+        for name, amounts in by_node.items():
             self._use(name, amounts, sign, is_held=True)
 
     def _fit_kept(self, key: ChargeKey) -> None:
-        """Count of what is kept for a workload what its pods and promises do not cover.
+        """Count what is kept for a workload as far as its pods and promises do not cover it.
 
-        They may be of an earlier shape, so amounts are compared.
+        Amounts are compared, not numbers of pods: its pods may be of an earlier shape.
         """
         kept = self._kept.get(key)
         if kept is None:
@@ -345,16 +345,16 @@ class NodeLedger:
             if left:
                 counted[name] = left
         if kept.counted != counted:
-            self._count_kept(kept, -1)
+            self._count(kept.counted, -1)
             kept.counted = counted
-            self._count_kept(kept, 1)
+            self._count(counted, 1)
 
     def is_kept(self, key: ChargeKey) -> bool:
         """Return whether places are kept for a workload without quota."""
         return key in self._kept
 
     def stay(self, key: ChargeKey) -> None:
-        """Take a workload to be told to leave no more: it has quota anew."""
+        """Forget that a workload was told to leave: it has quota again."""
         self._told_to_leave.discard(key)
 
     def release(self, key: ChargeKey) -> None:
@@ -435,16 +435,16 @@ class NodeLedger:
     @contextmanager
     def _beside_kept(self) -> Iterator[None]:
         """Suppose that nothing is kept."""
-        taken = [replace(kept) for kept in self._kept.values()]
+        counted = [kept.counted for kept in self._kept.values()]  # promises may change them
         with self._supposing():
-            for kept in taken:
-                self._count_kept(kept, -1)
+            for by_node in counted:
+                self._count(by_node, -1)
         try:
             yield
         finally:
             with self._supposing():
-                for kept in taken:
-                    self._count_kept(kept, 1)
+                for by_node in counted:
+                    self._count(by_node, 1)
 
     @contextmanager
     def lacking_placed(self) -> Iterator[None]:
@@ -892,7 +892,7 @@ class NodeLedger:
                 self._use(pod.node, pod.requests, sign, is_held=True)
             kept = self._kept.get(key)
             if kept is not None:
-                self._count_kept(kept, sign)
+                self._count(kept.counted, sign)
             promise = self._promises.get(key)
             if promise is None:
                 return
