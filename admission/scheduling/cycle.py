@@ -147,7 +147,7 @@ class _Cycle:
             return nominee.refusal
         claimed = len(self.claimed)
         try:
-            with self.snapshot.deciding(nominee.head.key):
+            with self.snapshot.deciding(nominee.head):
                 return self._process(nominee)
         except BaseException:
             while len(self.claimed) > claimed:

@@ -29,6 +29,8 @@ class Head:
         replaces: the workload whose quota is counted as its own already, if any.
         caps: caps that apply to it, and what is held of each. No other head of a cycle counts for
             them, as it is of another ClusterQueue.
+        outranked: workloads of the ClusterQueue with a lower priority for which places are kept:
+            it may take these.
     """
 
     workload: Workload
@@ -43,6 +45,7 @@ class Head:
     preempted_for: ChargeKey | None = None
     replaces: ChargeKey | None = None
     caps: Caps = field(default_factory=lambda: caps.NONE)
+    outranked: tuple[WorkloadKey, ...] = ()
 
     @property
     def key(self) -> WorkloadKey:

@@ -61,7 +61,7 @@ def nominate(snapshot: Snapshot, head: Head) -> NominatedHead:
         return NominatedHead(
             head=head, queue=queue, assignment=empty, mode=Mode.NO_FIT, refusal=refusal
         )
-    with snapshot.deciding(head.key):
+    with snapshot.deciding(head):
         return _assign(snapshot, head, queue, memory=valid_memory(snapshot, queue, head))
 
 

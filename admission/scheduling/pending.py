@@ -109,6 +109,7 @@ class Pending:
         spared: frozenset[ChargeKey],
         preempted_for: ChargeKey | None,
         limits: Caps,
+        outranked: tuple[WorkloadKey, ...],
     ) -> Head:
         """Return the head as a cycle takes it.
 
@@ -119,6 +120,7 @@ class Pending:
             spared: workloads that it may not preempt again.
             preempted_for: the workload that it had to leave for and that still waits, if any.
             limits: caps that it comes under.
+            outranked: see `Head`.
         """
         return Head(
             workload=self.workload,
@@ -133,6 +135,7 @@ class Pending:
             preempted_for=preempted_for,
             replaces=self.replaces,
             caps=limits,
+            outranked=outranked,
         )
 
 

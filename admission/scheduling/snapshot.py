@@ -18,6 +18,7 @@ from admission.base.names import (
 )
 from admission.scheduling import quota
 from admission.scheduling.consumption import Rank
+from admission.scheduling.heads import Head
 from admission.scheduling.hierarchy import CohortHierarchy, QueueNode
 from admission.scheduling.model import Config, LocalQueue, ResourceFlavor
 from admission.scheduling.places.enforcement import PodPlaces
@@ -136,21 +137,21 @@ class Snapshot:
         return self.places.are_contended(wants, places, self.now_us, entries)
 
     @contextmanager
-    def deciding(self, key: ChargeKey) -> Iterator[None]:
+    def deciding(self, head: Head) -> Iterator[None]:
         """Decide about an entry within a with statement.
 
         The places that it has without quota are left out: those that are kept for it, and those
-        of its pods that are charged on their own. All questions whether nodes have room for it
-        share the steps that it has in this cycle.
+        of its pods that are charged on their own. So are those that are kept for whom it outranks.
+        All questions whether nodes have room for it share the steps that it has in this cycle.
         """
-        ledger = self.places.ledger
+        key, ledger = head.key, self.places.ledger
         has_places = ledger.is_promised(key) or ledger.is_kept(key)
         if key not in self._budgets:
             self._budgets[key] = StepBudget()
         if has_places:
             ledger.lift(key)
         try:
-            with self.places.sharing(self._budgets[key]):
+            with ledger.without_kept(head.outranked), self.places.sharing(self._budgets[key]):
                 yield
         finally:
             if has_places:

@@ -6,7 +6,7 @@ One thread owns a State; nothing here locks or does I/O. Objects may arrive in a
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.base import causes
 from admission.base.causes import Capped, NoFlavor, NoPlace, Shortage
@@ -107,6 +107,30 @@ class _LocalQueueStore(Table[LocalQueueKey, LocalQueue]):
         self.in_namespace = self.index(lambda key, _: (key.namespace,))
 
 
+class _KeptUntil(NamedTuple):
+    """For how long places are kept for a workload.
+
+    Attributes:
+        cluster_queue: where its victims were chosen.
+        until_us: when they are given up if nobody decides about it any more.
+    """
+
+    cluster_queue: ClusterQueueName
+    until_us: int
+
+
+class _KeptStore(Table[WorkloadKey, _KeptUntil]):
+    """Workloads for which places are kept until their victims have left.
+
+    Attributes:
+        in_queue: by their ClusterQueue.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_queue = self.index(lambda _, kept: (kept.cluster_queue,))
+
+
 class _WorkloadStore(Table[ChargeKey, Workload]):
     """Workloads, and what is charged besides them.
 
@@ -167,9 +191,7 @@ class SchedulerState:
         """Workloads with quota of which other pods are on nodes than when they were counted."""
         self.places = PodPlaces(self.config.placement)
         self.places.ledger.bound_changed = self._note_bound
-        self._kept: dict[ClusterQueueName, tuple[WorkloadKey, int]] = {}
-        """The workload of a ClusterQueue for which places are kept until its victims left, and
-        when they are given up if nobody decides about it any more."""
+        self._kept = _KeptStore()
         self._sharing = sharing.SharedClaims()
         self._displaced = DueSearches()
         self._turned: dict[ClusterQueueName, None] = {}
@@ -355,7 +377,7 @@ class SchedulerState:
         if old == workload:
             return
         if not workload.is_pod:
-            self._settle_promises()
+            self._settle_promises(now_us)
         if old is not None and old.uid != workload.uid:
             self.drop_workload(key, now_us)
             old = None
@@ -376,7 +398,7 @@ class SchedulerState:
     def drop_workload(self, key: ChargeKey, now_us: int = 0) -> None:
         """Forget a workload."""
         if isinstance(key, WorkloadKey):
-            self._settle_promises()
+            self._settle_promises(now_us)
         workload = self._workloads.pop(key)
         if workload is None:
             return
@@ -599,7 +621,7 @@ class SchedulerState:
         if workload.is_pod:
             self._doubt_promise(workload)
             return
-        self.places.ledger.end_kept(workload.key)
+        self._end_kept(workload.workload_key, now_us)
         if workload.is_leaving and reservation.admitted:
             self.places.leave(workload.key, now_us)
             return
@@ -636,7 +658,7 @@ class SchedulerState:
         elif workload.is_pod and workload.stands_for is not None:
             self._unpromised[workload.stands_for] = None
 
-    def _settle_promises(self) -> None:
+    def _settle_promises(self, now_us: int) -> None:
         """Promise places to pods that are charged while their workload has no quota.
 
         It was deleted, or has ended, and they may still be bound. What else was promised to it
@@ -649,7 +671,7 @@ class SchedulerState:
             if workload is not None and has_quota and not self._is_replaced(workload):
                 continue
             if workload is None or not workload.wants_quota:
-                self.places.ledger.end_kept(key)
+                self._end_kept(key, now_us)
             charged = self._charged_besides(key)
             if charged:
                 self.places.promise_charged(key, charged)
@@ -897,7 +919,7 @@ class SchedulerState:
                     holder = None if workload is None else self._held_by(workload)
                     if workload is not None and holder is not None:
                         self._promise(workload, holder, now_us)
-        self._settle_promises()
+        self._settle_promises(now_us)
 
     def _look_at_nodes(self, now_us: int) -> None:
         """Keep promises that nodes could not keep elsewhere, and try again who waits for room."""
@@ -994,6 +1016,8 @@ class SchedulerState:
         ranked = self._queues.queues[local.cluster_queue].ranking is not None
         apart = tuple(caps.classes(workload, queue.spec, local))
         key = (apart, key) if apart else key
+        if workload.key in self._kept.by_key:
+            key = workload.key, key  # others have no room where it has, so none is equal to it
         return Pending(
             workload=workload,
             queue_us=podsets.queue_timestamp(
@@ -1024,7 +1048,7 @@ class SchedulerState:
 
     def next_wakeup_us(self) -> int | None:
         """Return the earliest end of a backoff, retry batch or sample; None if none is timed."""
-        kept_us = min((until_us for _, until_us in self._kept.values()), default=None)
+        kept_us = min((each.until_us for each in self._kept.by_key.values()), default=None)
         moments = self._queues.next_backoff_us(), self._fair_usage.next_us(), kept_us
         times = (self._requeues.next_us(), self._displaced.again_us, *moments)
         return min((time_us for time_us in times if time_us is not None), default=None)
@@ -1270,9 +1294,10 @@ class SchedulerState:
         """Brings trees, activity, backoffs, past usage and retries up to date."""
         self.forest.refresh()
         self._update_activity(now_us)
-        self._settle_promises()
-        for name in [key for key, (_, until_us) in self._kept.items() if until_us <= now_us]:
-            self._give_up_places(name)
+        self._settle_promises(now_us)
+        for key, kept in tuple(self._kept.by_key.items()):
+            if kept.until_us <= now_us or not self.places.ledger.is_kept(key):
+                self._end_kept(key, now_us)
         if self.places:
             self._look_at_nodes(now_us)
         self._queues.end_backoffs(now_us)
@@ -1340,14 +1365,23 @@ class SchedulerState:
             spared=spared,
             preempted_for=preempted_for,
             limits=caps.of(item.workload, node.spec, local, node.holdings, without=without),
+            outranked=self._outranked(name, item.workload),
+        )
+
+    def _outranked(self, name: ClusterQueueName, workload: Workload) -> tuple[WorkloadKey, ...]:
+        """Return for which workloads of a lower priority places are kept in a ClusterQueue."""
+        return tuple(
+            key
+            for key in self._kept.in_queue.keys(name)
+            if (preemptor := self._workloads.get(key)) and preemptor.priority < workload.priority
         )
 
     def _apply(self, verdict: HeadResult, now_us: int) -> list[Wait]:
         """Assumes a winner; puts a loser back, and returns what holds for its equals, too."""
         decision = verdict.decision
-        self._keep_places(verdict, now_us)
         if isinstance(decision, Admit):
             self._assume(decision, now_us)
+            self._take_kept(verdict.head, decision.places)
             return []
         if isinstance(decision.why, NoFlavor) and decision.why.is_of_nodes:
             self._await_nodes(decision.cluster_queue, decision.workload, decision.why)
@@ -1362,6 +1396,7 @@ class SchedulerState:
             self._queues.set_aside(item, now_us + _SET_ASIDE_US)
         spares = self._preemption_history.spared(item.workload.lineage)
         waits = queue.settle(item, verdict.requeue, decision, now_us, for_equals=not spares)
+        self._keep_places(verdict, now_us)
         return [replace(decision, workload=key) for key in waits]
 
     def _await_nodes(self, name: ClusterQueueName, key: WorkloadKey, reason: NoFlavor) -> None:
@@ -1377,34 +1412,26 @@ class SchedulerState:
         """Keep places for a head whose victims have to leave, and for as long as they leave.
 
         Once its victims have given their quota back, there are none that it could name, and no
-        room until their pods have ended. They must not be back on the nodes before it. So only a
-        head with a higher priority, or with victims of its own, ends what is kept.
+        room until their pods have ended. They must not be back on the nodes before it.
         """
-        if not self.places:
+        if verdict.kept is None:
             return
-        head = verdict.head
-        kept_for, _ = self._kept.get(head.cluster_queue, (None, 0))
-        is_kept = kept_for is not None and self.places.ledger.is_kept(kept_for)
-        preemptor = self._workloads.get(kept_for) if kept_for is not None and is_kept else None
-        if (
-            preemptor is not None
-            and verdict.kept is None
-            and head.workload.priority <= preemptor.priority
-            and not (head.key == kept_for and isinstance(verdict.decision, Admit))
-        ):
-            return
-        self._give_up_places(head.cluster_queue)
-        if verdict.kept is not None:
-            for name in [name for name, (key, _) in self._kept.items() if key == head.key]:
-                del self._kept[name]  # where it waited before it moved to this ClusterQueue
-            self.places.ledger.keep(head.key, *verdict.kept)
-            self._kept[head.cluster_queue] = head.key, now_us + _KEPT_US
+        head, (wants, places) = verdict.head, verdict.kept
+        self.places.ledger.keep(head.key, wants, places)
+        kept = _KeptUntil(head.cluster_queue, now_us + _KEPT_US)
+        if self._kept.put(head.key, kept) is None:
+            self._queue(self._workloads[head.key], now_us)
+        self._take_kept(head, places)
 
-    def _give_up_places(self, name: ClusterQueueName) -> None:
-        """Keep places no longer that are kept in a ClusterQueue."""
-        key, _ = self._kept.pop(name, (None, 0))
-        if key is not None:
-            self.places.ledger.end_kept(key)
+    def _take_kept(self, head: Head, places: Iterable[Place]) -> None:
+        """Give up what is kept for lower priorities where a head gets places instead."""
+        self.places.ledger.end_kept_on({place.node for place in places}, head.outranked)
+
+    def _end_kept(self, key: WorkloadKey, now_us: int) -> None:
+        """Keep no places for a workload any more."""
+        self.places.ledger.end_kept(key)
+        if self._kept.pop(key) is not None and self._queues.get(key) is not None:
+            self._queue(self._workloads[key], now_us)
 
     def _assume(self, admit: Admit, now_us: int) -> None:
         """Counts an admission before it is written."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from admission.base.names import ClusterQueueName, LocalQueueKey, Uid, WorkloadKey
 from admission.scheduling import model
+from admission.scheduling.places.model import HOSTNAME
 from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, group
 from tests.scheduling.test_charged_places import OWNER, TRAIN, charge, free
 from tests.scheduling.test_nodes_decide import GPU, A, Cluster, asking, cluster, node
@@ -155,3 +156,82 @@ def test_what_is_kept_ends_in_time_also_where_all_nodes_are_gone() -> None:
 
     wakeup_us = made.world.state.next_wakeup_us()
     assert wakeup_us is None or wakeup_us > later_us
+
+
+def two_nodes(*, low_on_second: int = 4) -> Cluster:
+    """Two nodes of 4 GPUs; the pod of n0 leaves for "first", which is not the first any more."""
+    made = cluster(node("n0", 4), node("n1", 4), within=LOWER)
+    for name, host, gpus in (("low-0", "n0", 4), ("low-1", "n1", low_on_second)):
+        made.world.add(asking(name, gpus, selector={HOSTNAME: host}))
+        assert admitted(made.cycle()) == [name]
+    made.world.add(asking("first", 4, priority=1, selector={HOSTNAME: "n0"}))
+    assert list(evicted(made.cycle())) == ["low-0"]
+    are_ending(made, "low-0-main-n0-0")
+    wait_again(made, 4, "low-0")
+    assert admitted(made.cycle()) == []
+    return made
+
+
+def test_another_preemptor_of_its_queue_ends_nothing_that_is_kept() -> None:
+    made = two_nodes()
+    made.world.add(asking("second", 4, priority=1, selector={HOSTNAME: "n1"}))
+    for _ in range(3):
+        made.cycle()
+    assert made.places.ledger.is_kept(WorkloadKey("default", "second"))
+    made.finish("low-1")
+
+    assert free(made) == {"n0": -4, "n1": 0}
+    made.places.drop_pod("low-0-main-n0-0")
+    results = [admitted(made.cycle()) for _ in range(3)]
+    assert sorted(name for names in results for name in names) == ["first", "second"]
+
+
+def test_a_higher_priority_that_gets_room_elsewhere_ends_nothing_that_is_kept() -> None:
+    made = two_nodes(low_on_second=2)
+    made.world.add(asking("high", 2, priority=2))
+
+    assert admitted(made.cycle()) == ["high"]
+
+    assert free(made)["n0"] == -4
+
+
+def test_a_higher_priority_that_gets_no_room_ends_nothing_that_is_kept() -> None:
+    made = two_nodes()
+    made.pod("foreign", "n1", {GPU: 4})
+    made.world.add(asking("high", 4, priority=2, selector={HOSTNAME: "n1"}))
+
+    for _ in range(3):
+        assert admitted(made.cycle()) == []
+
+    assert made.places.ledger.is_kept(WorkloadKey("default", "first"))
+
+
+def test_a_higher_priority_with_victims_on_the_same_node_takes_what_is_kept() -> None:
+    made = cluster(node("n0", 4), within=LOWER)
+    for name in ("low-0", "low-1"):
+        made.world.add(asking(name, 2))
+        assert admitted(made.cycle()) == [name]
+    made.world.add(asking("first", 2, priority=1))
+    (victim,) = evicted(made.cycle())
+    are_ending(made, f"{victim}-main-n0-0")
+    wait_again(made, 2, victim)
+    assert admitted(made.cycle()) == []
+
+    made.world.add(asking("high", 4, priority=2))
+    (other,) = evicted(made.cycle())
+
+    assert {victim, other} == {"low-0", "low-1"}
+    assert made.places.ledger.is_kept(WorkloadKey("default", "high"))
+    assert not made.places.ledger.is_kept(WorkloadKey("default", "first"))
+
+
+def test_who_waits_for_its_victims_is_tried_though_an_equal_one_has_no_room() -> None:
+    made = two_nodes()
+    made.world.add(asking("equal", 4, priority=1, selector={HOSTNAME: "n0"}, created=-10))
+    for _ in range(4):
+        assert admitted(made.cycle()) == []
+
+    made.places.drop_pod("low-0-main-n0-0")
+
+    results = [admitted(made.cycle()) for _ in range(3)]
+    assert [name for names in results for name in names] == ["first"]

@@ -421,7 +421,7 @@ class NodeLedger:
             return
         grown, self._grown = tuple(self._grown), {}
         if self._crowded or self._lacking:
-            with self._beside_kept():
+            with self.without_kept(self._kept):
                 for name in tuple(self._crowded):
                     self._relieve(name)
                 self._crowded.clear()
@@ -429,13 +429,15 @@ class NodeLedger:
                     lambda shape: any(self.takes_now(name, shape) for name in grown)
                 )
                 placed = tuple(self._place_lacking(due))
-            self._end_kept_on({place.node for _, place in placed})
+            self.end_kept_on({place.node for _, place in placed}, tuple(self._kept))
         self._settled = self.version
 
     @contextmanager
-    def _beside_kept(self) -> Iterator[None]:
-        """Suppose that nothing is kept."""
-        counted = [kept.counted for kept in self._kept.values()]  # promises may change them
+    def without_kept(self, keys: Iterable[ChargeKey]) -> Iterator[None]:
+        """Suppose that nothing is kept for some workloads."""
+        counted = [  # as it is now: promises may change it meanwhile
+            self._kept[key].counted for key in keys if key in self._kept
+        ]
         with self._supposing():
             for by_node in counted:
                 self._count(by_node, -1)
@@ -515,7 +517,7 @@ class NodeLedger:
         """
         self._supposed.placing = key
         try:
-            with self.without_leaving(), self._beside_kept():
+            with self.without_leaving(), self.without_kept(self._kept):
                 yield
         finally:
             self._supposed.placing = None
@@ -549,20 +551,29 @@ class NodeLedger:
                 for place in self._find_places(key, self._promises[key]):
                     yield key, place
 
-    def _end_kept_on(self, nodes: set[str]) -> None:
-        """Give up places that are kept on nodes that have no room for them any more.
+    def end_kept_on(self, nodes: set[str], keys: Iterable[ChargeKey]) -> None:
+        """Give up what is kept on nodes that have no room for it any more.
 
         Pods that leave their nodes are supposed to be gone.
+
+        Args:
+            nodes: that others got.
+            keys: for whom places are kept that they may lose.
         """
-        for key, kept in tuple(self._kept.items()):
-            for name in nodes & kept.counted.keys():
-                room = dict(self.free(name))
-                for pod in self._pods_on(name):
-                    for resource in pod.requests.keys() & room.keys() if self._leaves(pod) else ():
-                        room[resource] += pod.requests[resource]
-                if any(amount < 0 for amount in room.values()):
-                    self.end_kept(key)
-                    break
+        for key in keys:
+            kept = self._kept.get(key)
+            if kept is None:
+                continue
+            if any(self._is_crowded(name) for name in nodes & kept.counted.keys()):
+                self.end_kept(key)
+
+    def _is_crowded(self, name: str) -> bool:
+        """Return whether a node has less than what is on it without the pods that leave it."""
+        room = dict(self.free(name))
+        for pod in filter(self._leaves, self._pods_on(name)):
+            for resource in pod.requests.keys() & room.keys():
+                room[resource] += pod.requests[resource]
+        return any(amount < 0 for amount in room.values())
 
     def _relieve(self, name: str) -> None:
         """Withdraw promises from a node until it has room for the rest, the newest first."""
