@@ -28,11 +28,11 @@ Words:
         all of its pods in parallel. A Job that runs when a store is put back was decided at an
         unknown second. A pod that takes the place of a member of a group is decided when the
         group is, as long as another member runs on and the group has no more pods than it wants.
-        A pod that the Job controller makes after its Job is gone, as its cache is behind, counts
-        for nothing: the garbage collector deletes it, and nobody can know of it before. So does a
-        pod that it makes beyond what its Job runs in parallel, as the answer to an earlier create
-        was lost, for `_DOUBLED_SECONDS`: the Job controller deletes one of them when its cache
-        has both.
+        A pod that the Job controller makes as its cache is behind counts for nothing for
+        `_DOUBLED_SECONDS`, because nobody can know of it before. It may make one after its Job is
+        gone or is being deleted: the garbage collector deletes that. It may make one beyond what
+        its Job runs in parallel, as the answer to an earlier create was lost: it deletes one of
+        them when its cache has both.
 
 The caller's seconds need not be those of a clock: it may let them stand still while servers or
 controllers are stopped, because nothing is decided or written then.
@@ -199,6 +199,7 @@ class _Job:
     ref: Ref
     is_suspended: bool
     is_over: bool
+    is_being_deleted: bool
     queue: str
     """Name of the LocalQueue that it names; empty for none."""
     selector: Mapping[str, str]
@@ -310,9 +311,9 @@ class Checker:
     _members: set[str] = field(default_factory=set)
     """Uids of pods that were seen in a group."""
     _late: set[str] = field(default_factory=set)
-    """Uids of pods that were made after their Job was gone."""
+    """Uids of pods that were made after their Job was gone or being deleted."""
     _doubled: dict[str, Violation] = field(default_factory=dict)
-    """What pods would violate that the Job controller has made twice, by uid."""
+    """What pods would violate that the Job controller has made as its cache was behind, by uid."""
     _lost_members: set[str] = field(default_factory=set)
     """Names of groups of which a pod is gone."""
     _groups_decided: dict[Ref, float] = field(default_factory=dict)
@@ -361,7 +362,7 @@ class Checker:
             return
         found = _read_pod(event.object, self.classes)
         before = self._pods.get(found.uid)
-        if before is None and event.type == "ADDED" and found.job and found.job not in self._jobs:
+        if before is None and event.type == "ADDED" and self._is_late(found):
             self._late.add(found.uid)
         if event.type == "DELETED":
             self._pods.pop(found.uid, None)
@@ -408,19 +409,19 @@ class Checker:
             (place for place in later if later[place] > earlier[place]),
             key=lambda place: (place[0] == ANY, place),
         )
-        if not raised or pod.uid in self._late:
+        if not raised:
             return
-        self.raises += 1
         since = self._decided(pod, event.at) - self.window
-        self._note_places(pod, raised)
-        self._judge_queue(event, pod, since)
+        if pod.uid not in self._late:
+            self.raises += 1
+            self._note_places(pod, raised)
+            self._judge_queue(event, pod, since)
         held = amounts.with_sums(
             self._cost(
                 one
                 for one in self._holders(cohort)
                 if self._revived.get(one.uid, since) <= since
-                and one.uid not in self._late
-                and one.uid not in self._doubled
+                and (one is pod or one.uid not in self._late | self._doubled.keys())
             )
         )
         self._note_surges(event.at)
@@ -444,7 +445,7 @@ class Checker:
                 at=event.at,
                 holders=tuple(sorted(map(self._describe, self._holders(cohort)))),
             )
-            if self._is_surplus(pod):
+            if pod.uid in self._late or self._is_surplus(pod):
                 self._doubled[pod.uid] = violation
             else:
                 self.violations.append(violation)
@@ -453,6 +454,11 @@ class Checker:
         job = self._jobs.get(pod.job)
         if job is not None and job.is_elastic:
             job.grants.setdefault(self._running(pod.job), event.at)
+
+    def _is_late(self, pod: _Pod) -> bool:
+        """Return whether the Job of a pod is gone or being deleted."""
+        job = self._jobs.get(pod.job)
+        return bool(pod.job) and (job is None or job.is_being_deleted)
 
     def _is_surplus(self, pod: _Pod) -> bool:
         """Return whether the Job controller made a pod beyond what its Job runs in parallel."""
@@ -463,13 +469,17 @@ class Checker:
         return sum(one.ends_by is None for one in pods) > job.pods
 
     def _settle_doubled(self, now: float) -> None:
-        """Forget pods made twice that are no surplus any more; report those that stay."""
+        """Forget pods made too many that are no surplus any more; report those that stay."""
         for uid, violation in list(self._doubled.items()):
             pod = self._pods.get(uid)
-            if pod is None or not self._holds(pod) or not self._is_surplus(pod):
-                del self._doubled[uid]
-            elif now - violation.at > _DOUBLED_SECONDS:
-                del self._doubled[uid]
+            is_there = pod is not None and self._holds(pod)
+            is_beyond = uid in self._late or (pod is not None and self._is_surplus(pod))
+            stays = is_there and is_beyond
+            if stays and now - violation.at <= _DOUBLED_SECONDS:
+                continue
+            del self._doubled[uid]
+            if stays:
+                self._late.discard(uid)
                 self.violations.append(violation)
 
     def _running(self, job: str) -> int:
@@ -743,6 +753,7 @@ class Checker:
                 one["type"] in {"Complete", "Succeeded", "Failed"} and one["status"] == "True"
                 for one in conditions
             ),
+            is_being_deleted="deletionTimestamp" in event.object["metadata"],
             queue=_marks(event.object).get(QUEUE_NAME, ""),
             selector=runs[0][1]["spec"].get("nodeSelector") or {},
             pods=sum(count for count, _ in runs),

@@ -97,6 +97,7 @@ class World:
         suspend: bool = False,
         elastic: bool = False,
         prebuilt: str = "",
+        deleted: bool = False,
         type_: str = "MODIFIED",
     ) -> None:
         spec = {
@@ -109,6 +110,8 @@ class World:
             metadata["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
         if prebuilt:
             metadata["labels"] = {"kueue.x-k8s.io/prebuilt-workload-name": prebuilt}
+        if deleted:
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         self.take("jobs", {"metadata": metadata, "spec": spec}, type_)
 
     def gang(self, name: str, workers: int, gpus: int = 0, *, suspend: bool = False) -> None:
@@ -348,14 +351,31 @@ def test_an_elastic_job_was_granted_the_pods_that_it_ran_within_quota(
     assert len(world.found()) == count + 1
 
 
-def test_pods_that_are_made_after_their_job_is_gone_are_held_against_nobody() -> None:
+@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "being-deleted"])
+def test_pods_that_are_made_after_their_job_is_deleted_are_held_against_nobody(
+    is_gone: bool,
+) -> None:
     world = World(team=1)
-    world.pod("late", job="gone", type_="ADDED")
+    if not is_gone:
+        world.job("late", 1, deleted=True)
+    world.pod("late", job="late", type_="ADDED")
     assert world.held() == 1
     world.run("first")
     assert world.found() == []
     world.run("second")
     assert world.found() == [("team/second", 2, 1)]
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(5, 0), (20, 1)], ids=["deleted-soon", "stays"])
+def test_a_pod_of_a_deleted_job_that_takes_more_than_the_quota_has_to_go(
+    seconds: float, count: int
+) -> None:
+    world = World(team=1)
+    world.run("first")
+    world.pod("late", job="gone", type_="ADDED")
+    world.second += seconds
+    world.pod("late", job="gone", type_="DELETED")
+    assert [name for name, _, _ in world.found()] == ["team/late"] * count
 
 
 BY_JOB_CONTROLLER = {"managedFields": [{"manager": "kube-controller-manager"}]}
