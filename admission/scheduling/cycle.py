@@ -147,7 +147,7 @@ class _Cycle:
             return nominee.refusal
         claimed = len(self.claimed)
         try:
-            with self.snapshot.deciding(nominee.head):
+            with self.snapshot.deciding(nominee.head, takes_kept=nominee.takes_kept):
                 return self._process(nominee)
         except BaseException:
             while len(self.claimed) > claimed:

@@ -34,6 +34,7 @@ class NominatedHead:
         refusal: set when the head is not fit to be nominated at all.
         recomputed: the assignment was made again during processing.
         wants: its pods that nodes must have room for.
+        takes_kept: whether it takes places that are kept for whom it outranks.
     """
 
     head: Head
@@ -45,6 +46,7 @@ class NominatedHead:
     refusal: HeadResult | None = None
     recomputed: bool = False
     wants: tuple[Want, ...] = ()
+    takes_kept: bool = False
 
 
 def nominate(snapshot: Snapshot, head: Head) -> NominatedHead:
@@ -53,6 +55,7 @@ def nominate(snapshot: Snapshot, head: Head) -> NominatedHead:
     1. Refuse what may not be admitted at all.
     2. Assign flavors to the full workload, with victims where needed.
     3. Failing that, to as many of its pods as possible.
+    4. Failing that, do both once more with the places that are kept for whom it outranks.
     """
     queue = snapshot.queue(head.cluster_queue)
     refusal = _refuse(queue, head)
@@ -61,8 +64,14 @@ def nominate(snapshot: Snapshot, head: Head) -> NominatedHead:
         return NominatedHead(
             head=head, queue=queue, assignment=empty, mode=Mode.NO_FIT, refusal=refusal
         )
-    with snapshot.deciding(head):
-        return _assign(snapshot, head, queue, memory=valid_memory(snapshot, queue, head))
+    memory = valid_memory(snapshot, queue, head)
+    with snapshot.deciding(head, takes_kept=False):
+        nominee = _assign(snapshot, head, queue, memory=memory)
+    if not head.outranked or _gets_quota(nominee):
+        return nominee
+    with snapshot.deciding(head, takes_kept=True):
+        taking = _assign(snapshot, head, queue, memory=memory)
+    return replace(taking, takes_kept=True) if _gets_quota(taking) else nominee
 
 
 def renominate(
@@ -111,9 +120,14 @@ def _assign(
 ) -> NominatedHead:
     """The full workload if it fits or has victims, else as many of its pods as possible."""
     full = _try(snapshot, head, queue, head.demands, memory=memory, pins=pins)
-    if full.mode == Mode.FIT or full.targets:
+    if _gets_quota(full):
         return full
     return _partial(snapshot, head, queue, memory=memory, pins=pins) or full
+
+
+def _gets_quota(nominee: NominatedHead) -> bool:
+    """Return whether it fits, or will as soon as its victims are gone."""
+    return nominee.mode == Mode.FIT or bool(nominee.targets)
 
 
 def _pins(assignment: Assignment) -> Pins:
@@ -238,7 +252,7 @@ def _partial(
         step = (low + high) // 2
         demanded = podsets.reduced(head.demands, step)
         nominee = _try(snapshot, head, queue, demanded, memory=memory, pins=pins)
-        if nominee.mode == Mode.FIT or nominee.targets:
+        if _gets_quota(nominee):
             best, high = nominee, step
         else:
             low = step + 1

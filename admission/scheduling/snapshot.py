@@ -137,12 +137,16 @@ class Snapshot:
         return self.places.are_contended(wants, places, self.now_us, entries)
 
     @contextmanager
-    def deciding(self, head: Head) -> Iterator[None]:
+    def deciding(self, head: Head, *, takes_kept: bool) -> Iterator[None]:
         """Decide about an entry within a with statement.
 
         The places that it has without quota are left out: those that are kept for it, and those
-        of its pods that are charged on their own. So are those that are kept for whom it outranks.
-        All questions whether nodes have room for it share the steps that it has in this cycle.
+        of its pods that are charged on their own. All questions whether nodes have room for it
+        share the steps that it has in this cycle.
+
+        Args:
+            head: the entry.
+            takes_kept: whether those are left out, too, that are kept for whom it outranks.
         """
         key, ledger = head.key, self.places.ledger
         has_places = ledger.is_promised(key) or ledger.is_kept(key)
@@ -151,7 +155,8 @@ class Snapshot:
         if has_places:
             ledger.lift(key)
         try:
-            with ledger.without_kept(head.outranked), self.places.sharing(self._budgets[key]):
+            outranked = head.outranked if takes_kept else ()
+            with ledger.without_kept(outranked), self.places.sharing(self._budgets[key]):
                 yield
         finally:
             if has_places:

@@ -1369,11 +1369,15 @@ class SchedulerState:
         )
 
     def _outranked(self, name: ClusterQueueName, workload: Workload) -> tuple[WorkloadKey, ...]:
-        """Return for which workloads of a lower priority places are kept in a ClusterQueue."""
+        """Return for which workloads of a lower priority places are kept in a ClusterQueue.
+
+        The lowest priority comes first, and of equals the last one that found victims.
+        """
+        kept_for = reversed(self._kept.in_queue.keys(name))
+        preemptors = filter(None, map(self._workloads.get, kept_for))
+        outranked = (each for each in preemptors if each.priority < workload.priority)
         return tuple(
-            key
-            for key in self._kept.in_queue.keys(name)
-            if (preemptor := self._workloads.get(key)) and preemptor.priority < workload.priority
+            each.workload_key for each in sorted(outranked, key=lambda each: each.priority)
         )
 
     def _apply(self, verdict: HeadResult, now_us: int) -> list[Wait]:

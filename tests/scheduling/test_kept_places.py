@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from admission.base.names import ClusterQueueName, LocalQueueKey, Uid, WorkloadKey
 from admission.scheduling import model
 from admission.scheduling.places.model import HOSTNAME
@@ -235,3 +237,96 @@ def test_who_waits_for_its_victims_is_tried_though_an_equal_one_has_no_room() ->
 
     results = [admitted(made.cycle()) for _ in range(3)]
     assert [name for names in results for name in names] == ["first"]
+
+
+def half_free(second: int) -> Cluster:
+    """A node of 4 GPUs kept for "first", half of it free by now, and an empty second node."""
+    made = cluster(node("n0", 4), within=LOWER)
+    for name in ("low-0", "low-1"):
+        made.world.add(asking(name, 2))
+        assert admitted(made.cycle()) == [name]
+    made.world.add(asking("first", 4, priority=1, selector={HOSTNAME: "n0"}))
+    assert sorted(evicted(made.cycle())) == ["low-0", "low-1"]
+    are_ending(made, "low-0-main-n0-0", "low-1-main-n0-0")
+    made.world.finish("low-0", "low-1")
+    assert admitted(made.cycle()) == []
+    made.places.drop_pod("low-0-main-n0-0")
+    made.places.set_node(node("n1", second))
+    return made
+
+
+@pytest.mark.parametrize("second", [3, 4])
+def test_a_higher_priority_goes_beside_what_is_kept_where_there_is_room(second: int) -> None:
+    made = half_free(second)
+    made.world.add(asking("high", 2, priority=2))
+
+    results = [made.cycle() for _ in range(3)]
+
+    places = {each.workload.name: each.places for r in results for each in r.admitted}
+    assert [place.node for place in places["high"]] == ["n1"]
+    made.places.drop_pod("low-1-main-n0-0")
+    assert "first" in [name for _ in range(3) for name in admitted(made.cycle())]
+
+
+def test_a_higher_priority_stops_victims_of_its_own_before_it_waits_for_what_is_kept() -> None:
+    made = half_free(4)
+    made.world.add(asking("low-2", 4))
+    assert "low-2" in [name for _ in range(3) for name in admitted(made.cycle())]
+    made.world.add(asking("high", 4, priority=2))
+
+    results = [evicted(made.cycle()) for _ in range(3)]
+
+    assert any("low-2" in victims for victims in results)
+    assert made.places.ledger.is_kept(WorkloadKey("default", "first"))
+
+
+def test_of_what_is_kept_the_lowest_priority_is_taken_first() -> None:
+    made = cluster(node("n0", 8), within=LOWER)
+    for name in ("victim-0", "victim-1"):
+        made.world.add(asking(name, 4, priority=-1))
+        assert admitted(made.cycle()) == [name]
+    for name, priority in (("mid", 1), ("low", 0)):
+        made.world.add(asking(name, 4, priority=priority))
+        (victim,) = evicted(made.cycle())
+        are_ending(made, f"{victim}-main-n0-0")
+        made.world.finish(victim)
+        made.cycle()
+    made.places.drop_pod("victim-0-main-n0-0")
+    made.world.add(asking("high", 4, priority=2))
+
+    assert "high" in [name for _ in range(3) for name in admitted(made.cycle())]
+
+    assert made.places.ledger.is_kept(WorkloadKey("default", "mid"))
+    assert not made.places.ledger.is_kept(WorkloadKey("default", "low"))
+
+
+def test_a_kept_place_is_promised_to_a_charged_pod_of_its_workload_only_once() -> None:
+    made = of_three()
+    made.places.set_node(node("n9", 4))
+    made.world.add(asking("other", 4, priority=50))
+    assert "other" in [name for _ in range(3) for name in admitted(made.world.cycle())]
+    made.pod("foreign-0", "n0", {GPU: 2})
+    made.pod("foreign-9", "n9", {GPU: 2})
+    made.places.drop_pod("low-n1-main-n1-0")
+
+    made.world.cycle()
+
+    ledger = made.places.ledger
+    assert [place.node for place in ledger.places(TRAIN)] == ["n1"]
+    assert ledger.lacking() == (WorkloadKey("default", "other"),)
+    assert free(made)["n1"] == 0
+
+
+def test_who_was_set_aside_stays_so_when_its_places_are_kept_no_longer() -> None:
+    made = waiting_train()
+    item = made.world.state._queues.get(TRAIN)
+    assert item is not None
+    later_us = NOW_US + 3600 * SECOND_US
+    made.world.state._queues.set_aside(item, later_us)
+
+    made.world.state.has_work(NOW_US + 200 * SECOND_US)
+
+    assert not made.places.ledger.is_kept(TRAIN)
+    item = made.world.state._queues.get(TRAIN)
+    assert item is not None
+    assert item.set_aside_until_us == later_us

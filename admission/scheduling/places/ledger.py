@@ -71,12 +71,14 @@ class _Suppositions:
     Attributes:
         is_counting: what is counted now is no change.
         lifted: workloads that are supposed to be gone.
+        unkept: those for which nothing is supposed to be kept.
         is_without_leaving: pods that leave their nodes are supposed to be gone.
         placing: the workload of `NodeLedger.placing_anew`.
     """
 
     is_counting: bool = False
     lifted: dict[ChargeKey, None] = field(default_factory=dict)
+    unkept: dict[ChargeKey, None] = field(default_factory=dict)
     is_without_leaving: bool = False
     placing: ChargeKey | None = None
 
@@ -308,15 +310,21 @@ class NodeLedger:
         as there is room, and does not know what is kept. What pods of the workload use there
         already, or are promised as they are charged without it, is counted once.
         """
-        self.end_kept(key)
-        self._kept[key] = _KeptPlaces(wants, tuple(places))
+        before = self._kept.get(key)
+        self._kept[key] = kept = _KeptPlaces(wants, tuple(places))
+        if before is not None:
+            kept.counted = before.counted  # until it is fitted
         self._fit_kept(key)
 
     def end_kept(self, key: ChargeKey) -> None:
         """Keep no places for a workload any more; what it is promised goes on."""
         kept = self._kept.pop(key, None)
-        if kept is not None:
+        if kept is not None and self._counts_kept(key):
             self._count(kept.counted, -1)
+
+    def _counts_kept(self, key: ChargeKey) -> bool:
+        """Return whether what is kept for a workload is counted on nodes now."""
+        return key not in self._supposed.unkept and key not in self._supposed.lifted
 
     def _count(self, by_node: Mapping[str, Amounts], sign: int) -> None:
         for name, amounts in by_node.items():
@@ -344,9 +352,9 @@ class NodeLedger:
             left = {r: n - beside.get(r, 0) for r, n in amounts.items() if n > beside.get(r, 0)}
             if left:
                 counted[name] = left
-        if kept.counted != counted:
-            self._count(kept.counted, -1)
-            kept.counted = counted
+        before, kept.counted = kept.counted, counted
+        if before != counted and self._counts_kept(key):
+            self._count(before, -1)
             self._count(counted, 1)
 
     def is_kept(self, key: ChargeKey) -> bool:
@@ -429,24 +437,27 @@ class NodeLedger:
                     lambda shape: any(self.takes_now(name, shape) for name in grown)
                 )
                 placed = tuple(self._place_lacking(due))
-            self.end_kept_on({place.node for _, place in placed}, tuple(self._kept))
+            self.end_kept_on({place.node for _, place in placed}, tuple(reversed(self._kept)))
         self._settled = self.version
 
     @contextmanager
     def without_kept(self, keys: Iterable[ChargeKey]) -> Iterator[None]:
-        """Suppose that nothing is kept for some workloads."""
-        counted = [  # as it is now: promises may change it meanwhile
-            self._kept[key].counted for key in keys if key in self._kept
-        ]
+        """Suppose that nothing is kept for some workloads, within a with statement."""
+        unkept = [key for key in keys if key in self._kept and self._counts_kept(key)]
         with self._supposing():
-            for by_node in counted:
-                self._count(by_node, -1)
+            for key in unkept:
+                self._count(self._kept[key].counted, -1)
+        self._supposed.unkept.update(dict.fromkeys(unkept))
         try:
             yield
         finally:
+            for key in unkept:
+                del self._supposed.unkept[key]
             with self._supposing():
-                for by_node in counted:
-                    self._count(by_node, 1)
+                for key in unkept:
+                    kept = self._kept.get(key)  # another amount, or nothing, where that changed
+                    if kept is not None:
+                        self._count(kept.counted, 1)
 
     @contextmanager
     def lacking_placed(self) -> Iterator[None]:
@@ -558,7 +569,7 @@ class NodeLedger:
 
         Args:
             nodes: that others got.
-            keys: for whom places are kept that they may lose.
+            keys: for whom places are kept that they may lose, in this order.
         """
         for key in keys:
             kept = self._kept.get(key)
@@ -902,7 +913,7 @@ class NodeLedger:
             for pod in moved:
                 self._use(pod.node, pod.requests, sign, is_held=True)
             kept = self._kept.get(key)
-            if kept is not None:
+            if kept is not None and key not in self._supposed.unkept:
                 self._count(kept.counted, sign)
             promise = self._promises.get(key)
             if promise is None:
