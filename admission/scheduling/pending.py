@@ -709,8 +709,9 @@ class PendingQueues:
             self.take(key)
         queue = self.queues[name]
         old = queue.remove(key, left=False)
-        is_same = old is not None and old.workload == item.workload
-        if old is not None and (is_same or old.equivalence == item.equivalence):
+        if old is not None and (
+            old.equivalence == item.equivalence or old.workload == item.workload
+        ):
             item.memory, item.told, item.hopeless = old.memory, old.told, old.hopeless
             item.set_aside_until_us = old.set_aside_until_us
         queue.add(item, now_us)
