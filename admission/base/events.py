@@ -151,6 +151,36 @@ def node_ledger_drift(amount: str, *, is_more: bool, mends: bool) -> Event:
     return Event(WARNING, "LedgerDrift", f"{text} by pods on this node. {_then(mends=mends)}")
 
 
+def devices_sick(device: str, amount: int, total: int, why: str, node: str) -> Event:
+    """Return the event on a node of which devices cannot be used.
+
+    Args:
+        device: name of the resource.
+        amount: how many are sick.
+        total: how many the node has, the sick ones included.
+        why: what is known of it.
+        node: its name.
+    """
+    verb, them, they_are = ("is", "it", "it is") if amount == 1 else ("are", "them", "they are")
+    note = (
+        f"{amount} of {total} {device} of this node {verb} sick ({why}): nothing new starts on"
+        f" {them} until {they_are} well. What runs here: kubectl gpu who {node}"
+    )
+    return Event(WARNING, "DevicesSick", note, cause=f"{device} sick")
+
+
+def devices_well(device: str, total: int) -> Event:
+    """Return the event on a node of which all devices can be used again.
+
+    Args:
+        device: name of the resource.
+        total: how many the node has.
+    """
+    count, verb = ("The", "is") if total == 1 else (f"All {total}", "are")
+    note = f"{count} {device} of this node {verb} well again"
+    return Event(NORMAL, "DevicesWell", note, cause=f"{device} well")
+
+
 def _then(*, mends: bool) -> str:
     return (
         "The controller reads everything again"

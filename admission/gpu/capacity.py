@@ -51,6 +51,9 @@ class NodeCapacity:
 CORDONED: Final = "cordoned"
 """Why nothing of a node counts that an administrator took out; its GPUs may be well."""
 
+NOT_READY: Final = "not Ready"
+"""Why nothing of a node counts from which nothing is heard; its GPUs may be well."""
+
 
 def of_node(node: NodeFacts, catalogue: Catalogue, policy: HealthPolicy) -> NodeCapacity:
     """Return the capacity of one node.
@@ -170,7 +173,7 @@ def _blocked(node: NodeFacts, shape: Layout, policy: HealthPolicy) -> list[str]:
     """Return why nothing of the node counts."""
     reasons = []
     if not node.ready:
-        reasons.append("not Ready")
+        reasons.append(NOT_READY)
     if node.unschedulable:
         reasons.append(CORDONED)
     if shape.invalid:

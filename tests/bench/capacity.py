@@ -43,6 +43,7 @@ from admission.run.controller import settle_memory
 from admission.scheduling import model
 from admission.scheduling.state import SchedulerState
 from tests.bench import engine
+from tests.controller.world import RecordedEvents
 from tests.controlplane.nodes import make_gpu_node
 
 NODES: Final = 5_000
@@ -90,7 +91,7 @@ def make_inventory() -> tuple[NodeInventory, CapacityGuard]:
     for index in range(16):
         guard.set_flavor(f"other-{index}", {"pool": str(index)})
     places = NodePlaces(state.places, lambda: None)
-    return NodeInventory(capacities, guard, SystemClock(), places), guard
+    return NodeInventory(capacities, guard, SystemClock(), places, RecordedEvents()), guard
 
 
 def measure_inventory() -> dict[str, Any]:

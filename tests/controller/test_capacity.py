@@ -642,6 +642,70 @@ def test_a_device_that_the_agent_calls_sick_does_not_count(first: str):
     assert "3 healthy, 1 sick" in condition(made)[1]
 
 
+def told_of_devices(made: World) -> list[tuple[str, str, str]]:
+    """Events on nodes about their devices."""
+    return [event for event in made.events.recorded if event[1].startswith("Devices")]
+
+
+def test_a_node_is_told_how_many_of_its_devices_are_sick_and_when_they_are_well_again() -> None:
+    made = make_world(node("n0", gpu=8), node("n1", gpu=8), make_cluster_queue(quota=16))
+    assert told_of_devices(made) == []
+    why = "(the node offers fewer than it has)"
+    sick = (
+        f"1 of 8 nvidia.com/gpu of this node is sick {why}: nothing new starts on it until it is"
+        " well. What runs here: kubectl gpu who n0"
+    )
+    sicker = (
+        f"3 of 8 nvidia.com/gpu of this node are sick {why}: nothing new starts on them until they"
+        " are well. What runs here: kubectl gpu who n0"
+    )
+    for gpus in (7, 7, 5, 8):
+        allocatable(made, "n0", gpus)
+    assert told_of_devices(made) == [
+        ("n0", "DevicesSick", sick),
+        ("n0", "DevicesSick", sicker),
+        ("n0", "DevicesWell", "All 8 nvidia.com/gpu of this node are well again"),
+    ]
+
+
+def test_a_node_that_is_sick_when_it_is_seen_first_is_told_why() -> None:
+    label = {"gpu-health": "unhealthy"}
+    made = make_world(node("n0", gpu=1, labels=label), make_cluster_queue(quota=1))
+    ((_, _, note),) = told_of_devices(made)
+    assert note.startswith(
+        "1 of 1 nvidia.com/gpu of this node is sick (label gpu-health=unhealthy): "
+    )
+    well = patches.merge({"metadata": {"labels": {"gpu-health": None}}})
+    made.store.patch(resources.NODES, "n0", well)
+    made.settle()
+    expected = ("n0", "DevicesWell", "The nvidia.com/gpu of this node is well again")
+    assert told_of_devices(made)[1:] == [expected]
+
+
+@pytest.mark.parametrize("how", ["cordoned", "not Ready"])
+def test_devices_of_a_node_that_is_only_out_of_use_are_not_told_as_sick(how: str) -> None:
+    made = make_world(node("n0", gpu=8), make_cluster_queue(quota=8))
+    before = made.store.get(resources.NODES, "n0")["status"]["conditions"]
+    for is_open in (False, True):
+        if how == "cordoned":
+            cordon(made, "n0", is_open=is_open)
+        else:
+            lost = [{"type": "Ready", "status": "Unknown"}]
+            set_node(made, "n0", conditions=before if is_open else lost)
+        made.pass_time(60)
+        assert told_of_devices(made) == []
+
+
+def test_what_is_sick_before_a_cordon_is_told_as_well_after_it_only() -> None:
+    made = make_world(node("n0", gpu=8), make_cluster_queue(quota=8))
+    allocatable(made, "n0", 7)
+    cordon(made, "n0")
+    allocatable(made, "n0", 8)
+    assert [reason for _, reason, _ in told_of_devices(made)] == ["DevicesSick"]
+    cordon(made, "n0", is_open=True)
+    assert [reason for _, reason, _ in told_of_devices(made)] == ["DevicesSick", "DevicesWell"]
+
+
 def test_free_gpus_in_pieces_are_told_in_words():
     made = make_world(
         node("n0", gpu=2), node("n1", gpu=3), make_cluster_queue(quota=9), make_local_queue()

@@ -62,7 +62,9 @@ def make(installation: Installation, basis: Basis) -> QuotaParts:
         flow.hurry_cycle()
 
     node_places = NodePlaces(state.places, free_changed)
-    inventory = NodeInventory(capacities, guard, clock, node_places, on_news=turns.call)
+    inventory = NodeInventory(
+        capacities, guard, clock, node_places, installation.events, on_news=turns.call
+    )
     configuration = WatchedConfiguration(
         state, guard, basis.routes.on_change, settings.kueue, installation.namespaces,
         settings.gpu.toleration_key,

@@ -394,6 +394,11 @@ class CapacityByFlavor:
         judged, self._judged = tuple(self._judged), {}
         return judged
 
+    def on_node(self, name: str) -> NodeCapacity | None:
+        """Return the GPUs of a node, sick ones included; None for one that never had any."""
+        entry = self._nodes.get(name)
+        return None if entry is None else entry.part
+
     def usable(self, name: str) -> Amounts | None:
         """Return the healthy devices of a node; None for one that is not known to have any.
 

@@ -6,8 +6,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from admission.base import conditions, names, quantity
+from admission.base import conditions, events, names, quantity
 from admission.base.clock import Clock
+from admission.base.events import Events
 from admission.controller.devices import capacitymetrics
 from admission.controller.devices.capacity import CapacityByFlavor
 from admission.controller.devices.capacity_guard import AvailableDevices, CapacityGuard
@@ -16,6 +17,8 @@ from admission.controller.devices.node_places import NodePlaces
 from admission.controller.devices.slice_inventory import SliceInventory
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
+from admission.gpu import capacity
+from admission.gpu import resources as gpu_resources
 from admission.gpu.capacity import Fragmentation
 from admission.gpu.health import DeviceReading
 from admission.gpu.inventory import GpuNode, GpuPod, NodeStock
@@ -34,12 +37,14 @@ from admission.objects import (
 from admission.objects.bound_pod import Outside
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_claim import ObjectKey
-from admission.reasons import added_conditions
+from admission.reasons import added_conditions, placing
+from admission.reasons.placing import SickDevices
 from admission.scheduling.model import Taint
 
 _PUBLISH_SECONDS: Final = 5.0
 _REASONS: Final = 3
 _NO_CLAIMS: Final[frozenset[ObjectKey]] = frozenset()
+_MAY_BE_WELL: Final = frozenset({capacity.CORDONED, capacity.NOT_READY})
 
 
 class _Seen(NamedTuple):
@@ -79,6 +84,7 @@ class NodeInventory:
         guard: CapacityGuard,
         clock: Clock,
         places: NodePlaces,
+        recorder: Events,
         *,
         on_news: Callable[[], None] = _ignore,
     ) -> None:
@@ -89,12 +95,16 @@ class NodeInventory:
             guard: is told what there is.
             clock: the present.
             places: tell of pods that no queue admitted.
+            recorder: takes the events of nodes.
             on_news: is told of a node that says something new of its devices or its state.
         """
         self._capacities = capacities
         self._guard = guard
         self._clock = clock
         self._places = places
+        self._recorder = recorder
+        self._told_sick: dict[str, dict[str, int]] = {}
+        """Sick devices of nodes as they were told last, where there are any."""
         self._devices: dict[str, tuple[DeviceReading, ...]] = {}
         self._seen: dict[str, _Seen] = {}
         self._reworded: set[str] = set()
@@ -202,8 +212,33 @@ class NodeInventory:
             self._capacities.settle(self._now_us())
         for name in self._capacities.take_judged():
             self._places.set_usable(name, self._capacities.usable(name))
+            self._tell_sick(name)
         self._publish()
         return self._guard.settle()
+
+    def _tell_sick(self, name: str) -> None:
+        """Tell a node how many of its devices are sick, where that is news.
+
+        Those of a node that is only cordoned or not Ready are not sick: others tell of it.
+        """
+        part = self._capacities.on_node(name)
+        if part is None or (part.reasons and _MAY_BE_WELL.issuperset(part.reasons)):
+            return
+        sick = {key: n for key, n in part.sick.items() if gpu_resources.is_device(key)}
+        before = self._told_sick.pop(name, {})
+        if sick:
+            self._told_sick[name] = sick
+        for device in sorted(before.keys() | sick.keys()):
+            amount, total = sick.get(device, 0), part.units.get(device, 0) + sick.get(device, 0)
+            if amount == before.get(device, 0):
+                continue
+            why = placing.why_sick(SickDevices(name, amount, part.reasons, ""))
+            event = (
+                events.devices_sick(device, amount, total, why, name)
+                if amount
+                else events.devices_well(device, total)
+            )
+            self._recorder.event(_reference(name), event)
 
     def take_present(self) -> dict[str, AvailableDevices | None]:
         """Return ClusterQueues whose device names changed; None for one no longer guarded."""
@@ -371,6 +406,7 @@ class NodeInventory:
         return is_news
 
     def _lose_node(self, view: views.Object) -> None:
+        self._told_sick.pop(view.metadata.name, None)
         self.lost_nodes.on_delete(view.metadata.name)
         self._bare.pop(view.metadata.name, None)
         self._capacities.drop_node(view.metadata.name)
@@ -409,3 +445,12 @@ class NodeInventory:
 
     def _now_us(self) -> int:
         return int(self._clock.now().timestamp() * 1_000_000)
+
+
+def _reference(node: str) -> dict[str, str]:
+    """Return the reference to a node that its events carry.
+
+    The UID is the name, as in the events of a kubelet: ``kubectl describe node`` looks for both.
+    """
+    kind = resources.NODES
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "name": node, "uid": node}
